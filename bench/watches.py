@@ -30,7 +30,7 @@ from nostr_client.count.asking import CountOptions
 from nostr_client.count.procedure import Counter
 from nostr_client.network.outbox import RelayChoice, choose_many
 from nostr_client.network.pool import RelayPool
-from nostr_client.watch import Watch, WatchBook
+from nostr_client.watch import Watch, WatchRepository
 from nostr_client.watch.clock import SystemClock
 from nostr_client.watch.engine import Engine
 from nostr_client.watch.scheduler import Limits, Moment
@@ -167,7 +167,9 @@ class BenchClock(SystemClock):
 class Bench:
     """Rounds over a clock of their own."""
 
-    def __init__(self, report: Report, relays: Relays, pool: RelayPool, book: WatchBook) -> None:
+    def __init__(
+        self, report: Report, relays: Relays, pool: RelayPool, book: WatchRepository
+    ) -> None:
         self._report = report
         self._relays = relays
         self._clock = BenchClock()
@@ -236,7 +238,7 @@ async def run(report: Report, n: int, folder: Path) -> None:
     async with (
         Relays.started() as relays,
         RelayPool() as pool,
-        await WatchBook.open(folder / "store.db") as book,
+        await WatchRepository.open(folder / "store.db") as book,
     ):
         start = time.process_time()
         made = watches(relays.urls, n)

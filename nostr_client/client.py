@@ -1,4 +1,4 @@
-"""`NostrClient`: counting, reading and publishing over many relays by one object."""
+"""`NostrClient`: count, read, sync and publish over many relays with one object."""
 
 from __future__ import annotations
 
@@ -59,23 +59,23 @@ if TYPE_CHECKING:
     from nostr_client.store.base import EventStore
     from nostr_client.store.sqlite import SqliteStore
     from nostr_client.sync.coverage import Coverage, Look
-    from nostr_client.sync.coverage.desk import CoverageDesk
     from nostr_client.sync.coverage.plan import Plan
+    from nostr_client.sync.coverage.relays import CoverageRelays
     from nostr_client.sync.coverage.repair import RepairReport
     from nostr_client.sync.memory import SyncMemory
     from nostr_client.sync.procedure import OnProgress, Question
     from nostr_client.sync.report import SyncReport
     from nostr_client.sync.sent import Sent
-    from nostr_client.watch.repository import WatchBook
+    from nostr_client.watch.repository import WatchRepository
     from nostr_client.watch.state import Merge
 
 RelayNames = str | Iterable[str]
 
 AT_ONCE = 8
-"""Questions of watches that one relay is asked at once; its budget bounds them in time."""
+"""Questions of watches to one relay at once; its budget limits their rate."""
 
 TOTAL = 256
-"""The same of all relays together."""
+"""The same over all relays."""
 
 WATCHED = "watched"
 """Name of a watch that is only a question."""
@@ -84,15 +84,15 @@ WATCHED = "watched"
 class NostrClient:
     """Counts, watches, syncs, reads and publishes over many relays.
 
-    Use it as an async context manager, or `close()` it. `relays` are asked where a call names
-    none. `signer` answers AUTH when a request needs it. `timeout` is the time in seconds for all
-    relays of one question. `read`: whether relays that give no registers are read by events,
-    within `budget` each. `trust` says what happens to claims that cannot be true; `trusted`
-    relays are believed in any case. `store`: a path, where claims are kept, so that later counts
-    read only what is new, and events, for `sync`; or an open ClaimBook or EventStore for one of the
-    two, which the caller closes. `keep_events`: what is read for a count goes into the store too.
-    `choice` says where queries are asked for which no relay is named: on the read relays of the
-    target's author (NIP-65). `now` gives Unix seconds.
+    Use it as an async context manager, or `close()` it. `relays` are asked if a call names none.
+    `signer` answers AUTH when a request needs it. `timeout` is the time in seconds for all relays
+    of one question. `read`: whether relays without registers are read by events, within `budget`
+    each. `trust` says what happens to claims that cannot be true; `trusted` relays are always
+    believed. `store`: a path for claims, so that later counts read only what is new, and for
+    events, for `sync`; or an open ClaimBook or EventStore for one of the two, which the caller
+    closes. `keep_events`: events that a count reads go into the store too. `choice` says where to
+    ask queries without a named relay: on the read relays of the target's author (NIP-65). `now`
+    gives Unix seconds.
     """
 
     def __init__(
@@ -159,15 +159,15 @@ class NostrClient:
     ) -> CountResult:
         """Count over relays (NIP-45): return one number, and a claim for each relay.
 
-        Returns at the deadline at the latest (`timeout`, in seconds); what a relay did is a
-        status in the result, never an exception. `verify_zaps`, for zaps alone, asks the wallets of
-        those who got them for the keys by which they sign receipts, in as much time again: their
-        hosts learn who counts. `CountResult.verified` has what came of it, and the answers are kept
-        for a day, in the store where it is a path. `enough`, such as 0.1, asks relays in the order
-        of what they are expected to add, by what they said before, until those left add less than
-        that part of all people; it needs a store. Raises InvalidInput for no relay or a bad query,
-        NoRelays where the relays of the target's author were to be found and none was,
-        StoreError and its kinds where claims are kept. Safe to cancel.
+        Returns at the deadline at the latest (`timeout`, in seconds); a relay's failure is a status
+        in the result, never an exception. `verify_zaps`, only for zaps, asks the recipients'
+        wallets for the keys that sign their receipts, in as much time again: their hosts learn who
+        counts. `CountResult.verified` has the result; the answers are stored for a day, if the
+        store is a path. `enough`, such as 0.1, asks relays in the order of their expected
+        contribution, by earlier answers, until the rest add less than that share of all people; it
+        needs a store. Raises InvalidInput without a relay or for a bad query, NoRelays if no relay
+        of the target's author was found, StoreError and its kinds if claims are stored. Safe to
+        cancel.
         """
         asked = query if isinstance(query, Query) else make_query(query)
         await self._open_store()
@@ -225,10 +225,10 @@ class NostrClient:
     ) -> Watching:
         """Return an async iterator of results, the first one once every relay was asked.
 
-        A `Watch` says what is asked of whom, how often, and what is done about relays that lie;
-        `relays`, `interval` (in seconds) and `live` stand for its own. Each relay is asked by
-        itself; with `live`, new events have it asked again soon. Claims are kept in the store, or
-        in memory for as long as this lasts. Leave it by its `close()`, as an async context manager,
+        A `Watch` has the question, the relays, the interval, and the policy for relays that lie;
+        `relays`, `interval` (in seconds) and `live` override its own. Each relay is asked by
+        itself; with `live`, new events make the watch ask it again soon. Claims are stored, or stay
+        in memory for as long as this lasts. End it with its `close()`, as an async context manager,
         or by closing the client. Iterating raises as `count` does. Raises InvalidInput for a bad
         query or an interval below `watch.SHORTEST`.
         """
@@ -260,12 +260,13 @@ class NostrClient:
         merged: Callable[[Merge], Awaitable[None]],
         wanted: Wanted,
         *,
-        book: WatchBook | None = None,
+        book: WatchRepository | None = None,
     ) -> AsyncIterator[Engine]:
         """Open the engine that keeps watches fresh over this client's connections.
 
-        `refresh` and `run` it; `merged` gets each number. With a `book`, claims and history are
-        kept there, and turns go on where an earlier run left them. See `wanted` for the relays.
+        Call its `refresh` and `run`; `merged` receives each number. With a `book`, claims and
+        history are stored there, and turns continue where an earlier run stopped. See `wanted` for
+        the relays.
         """
         await self._open_store()
         if book is not None:
@@ -304,8 +305,8 @@ class NostrClient:
         """Return what an engine of this client keeps fresh.
 
         Watches without relays are asked on this client's own, or on those of their targets' authors
-        (NIP-65). A client that keeps events keeps those that come live, too. `questions`: by name,
-        those that are not the watch's own.
+        (NIP-65). A client that stores events also stores those that arrive live. `questions`: by
+        name, those that are not the watch's own.
         """
         keeps = {} if self._counting.keep is None else {"keep": True}
         return Wanted(
@@ -316,7 +317,7 @@ class NostrClient:
         )
 
     async def _relays_for(self, query: Query, relays: RelayNames | None) -> list[tuple[str, Relay]]:
-        """The relays to ask: those named, the client's own, or those of the target's author."""
+        """Return the relays to ask: those named, the client's own, or the target author's."""
         await self._open_store()
         if relays is not None or self._relays or self._finder is None:
             return self._chosen(relays)
@@ -332,8 +333,8 @@ class NostrClient:
     ) -> CountResult:
         """Explain a number: `merged.parts` say which claims were used, and why others were not.
 
-        With a store nobody is asked: the claims kept for `relays` are merged as they stand now, by
-        default those of all relays that were ever asked. Without one, or where nothing is kept yet,
+        With a store nobody is asked: the stored claims of `relays` are merged as they stand now, by
+        default those of all relays that were ever asked. Without a store, or without stored claims,
         this counts. Raises as `count` does.
         """
         asked = query if isinstance(query, Query) else make_query(query)
@@ -372,7 +373,7 @@ class NostrClient:
     ) -> Subscription:
         """Open an async iterator of verified events from all relays, each event once.
 
-        Not `live`: the stored events alone. Raises InvalidInput for no relay.
+        Without `live`: only the stored events. Raises InvalidInput without a relay.
         """
         urls = [url for url, _ in self._urls(relays)]
         return self.pool.subscribe(filters, urls, live=live)
@@ -387,7 +388,7 @@ class NostrClient:
         """Read stored events from every relay and return each event once, newest first.
 
         `timeout` in seconds, for all relays. A relay that fails is in `errors`, never an exception.
-        Raises InvalidInput for no relay. Safe to cancel.
+        Raises InvalidInput without a relay. Safe to cancel.
         """
         urls = [url for url, _ in self._urls(relays)]
         return await self.pool.fetch_events(filters, urls, timeout)
@@ -401,7 +402,7 @@ class NostrClient:
     ) -> Mapping[str, PublishResult]:
         """Send an event to every relay; return a status for each, by the relay's name as given.
 
-        `timeout` in seconds, for each. Raises InvalidInput for no relay.
+        `timeout` in seconds, for each. Raises InvalidInput without a relay.
         """
         urls = self._urls(relays)
         results = await self.pool.publish(event, [url for url, _ in urls], timeout)
@@ -424,18 +425,16 @@ class NostrClient:
     ) -> SyncReport:
         """Move events from the relays into the store (NIP-77), the other way, or both.
 
-        Nothing leaves the store unless `direction` is up or both. Then events of private kinds
-        (`private_kinds`) and by other keys than the signer's stay here, unless a filter names
-        their kind (or author, for others' events) or `include_private` and `include_others` say
-        so. Other people's protected events (NIP-70) never go; `held_back` counts what stayed.
-
-        `question`: filters, or the id of an event whose content holds them. `dry_run` only
-        compares. `ids_only` compares too, settled ids included and also without a store: then
-        `events` is the exact number of distinct events over all relays. `keep_ids` lists what
-        differs. `timeout`, in seconds, bounds the whole; by default every step has its deadline.
-
-        What a relay does is a status in the report, never an exception. Raises InvalidInput,
-        StoreError. Safe to cancel: what was stored stays, and the next sync goes on from there.
+        Nothing leaves the store unless `direction` is up or both. Even then events of private kinds
+        (`private_kinds`) and by other keys than the signer's stay here, unless a filter names their
+        kind (or author, for others' events) or `include_private` and `include_others` allow them.
+        Other people's protected events (NIP-70) are never sent; `held_back` counts what stayed.
+        `question`: filters, or the id of an event whose content has them. `dry_run` only compares.
+        `ids_only` compares too, including settled ids, and works without a store: then `events` is
+        the exact number of distinct events over all relays. `keep_ids` lists the differences.
+        `timeout`, in seconds, limits the whole; by default every step has its deadline. A relay's
+        failure is a status in the report, never an exception. Raises InvalidInput, StoreError. Safe
+        to cancel: what was stored stays, and the next sync continues.
         """
         from nostr_client.sync.procedure import Syncer
 
@@ -468,8 +467,8 @@ class NostrClient:
     ) -> SyncReport:
         """Copy to `second` what it lacks from `first`, without a store; `up` copies the other way.
 
-        What is handed over, what a status means and what is raised is as in `sync`. A client with a
-        store remembers there what was refused and withheld, and stores no event.
+        What is sent, what a status means and what it raises is as in `sync`. A client
+        with a store remembers there what was refused and withheld, and stores no event.
         """
         from nostr_client.sync.mirror import mirror
 
@@ -501,45 +500,46 @@ class NostrClient:
         budget: ReadBudget | None = None,
         options: SyncOptions | None = None,
     ) -> Coverage:
-        """Which of an author's events each relay has, by kinds; see `sync.coverage`.
+        """Return which of an author's events each relay has, by kinds; see `sync.coverage`.
 
-        `relays`: those to look at, by default the client's own; `written`: those where the author
-        writes (NIP-65), too. `budget`: what is read of one relay and kind at most, where it does
-        not compare by ids. What the store has is known, too. What a relay does is a reason in its
-        cell. Raises InvalidInput for no relay, NoRelays where no list was found, StoreError. Safe
+        `relays`: those to compare, by default the client's own; `written`: also those where the
+        author writes (NIP-65). `budget`: the most that is read of one relay and kind, if it cannot
+        compare by ids. The store's events count as known, too. A relay's failure is a reason in its
+        cell. Raises InvalidInput without a relay, NoRelays if no list was found, StoreError. Safe
         to cancel.
         """
-        desk = await self._coverages()
+        coverage = await self._coverages()
         named = self._chosen(relays or None) if relays or not written else []
-        return await desk.look(question, named, written=written, budget=budget, options=options)
+        return await coverage.look(question, named, written=written, budget=budget, options=options)
 
     async def plan_repair(self, coverage: Coverage) -> Plan:
-        """What a repair of a coverage of this client would hand to which relay, and what not.
+        """Return what a repair of a coverage of this client would send to which relay, and what
+        not.
 
-        What relays lack is downloaded where the store has none of it. Own events of the last 30
-        days are looked for where those read (NIP-65) whom they mention, too, where the client has
-        indexers. Private and protected events never go; to relays that the user did not name only
-        own recent ones, 200 at most. Raises StoreError. Safe to cancel.
+        Events that relays and the store lack are downloaded. If the client has indexers, the plan
+        also has the user's own events of the last 30 days for relays where mentioned people read
+        (NIP-65). Private and protected events are never sent; relays that the user did not name get
+        only own recent events, 200 at most. Raises StoreError. Safe to cancel.
         """
         return await (await self._coverages()).plan(coverage)
 
     async def repair(self, plan: Plan, *, options: SyncOptions | None = None) -> RepairReport:
-        """Carry a plan out: deletions first. What a relay does is in the report.
+        """Execute a plan: deletions first. A relay's failure is in the report.
 
-        An event that a relay took twice and lost again is not planned a third time; a client with
-        a store remembers that. Raises StoreError. Safe to cancel.
+        An event that a relay accepted twice and lost again is not planned a third time; a client
+        with a store remembers that. Raises StoreError. Safe to cancel.
         """
         return await (await self._coverages()).carry_out(plan, options)
 
-    async def _coverages(self) -> CoverageDesk:
-        from nostr_client.sync.coverage.desk import CoverageDesk
+    async def _coverages(self) -> CoverageRelays:
+        from nostr_client.sync.coverage.relays import CoverageRelays
         from nostr_client.sync.sent import LocalSent, StoredSent
 
         memory = await self._memory_of_syncs()
         if self._sent is None:
             stored = self._owned
             self._sent = LocalSent() if stored is None else StoredSent(stored.database)
-        return CoverageDesk(
+        return CoverageRelays(
             self.pool,
             memory,
             self._sent,
@@ -574,7 +574,7 @@ class NostrClient:
     async def close(self) -> None:
         """Close every connection, and the store if it was opened here; nothing is left running.
 
-        Whatever is asked afterwards raises InvalidInput.
+        Any later call raises InvalidInput.
         """
         self._closed = True
         try:
@@ -599,7 +599,7 @@ class NostrClient:
 
 
 def _named(relays: RelayNames) -> dict[str, str]:
-    """Normalised URL to the user's spelling, each relay once."""
+    """Return normalised URL to the user's spelling, each relay once."""
     names: dict[str, str] = {}
     for name in [relays] if isinstance(relays, str) else relays:
         names.setdefault(normalize(name), name)
@@ -607,7 +607,7 @@ def _named(relays: RelayNames) -> dict[str, str]:
 
 
 def _with_timeout(options: Options, group: float | None) -> Options:
-    """Options whose time for all relays is `group` seconds, and for each step no more."""
+    """Return options with `group` seconds for all relays, and no more for each step."""
     if group is None:
         return options
     old = options.timeouts

@@ -261,7 +261,7 @@ class World:
     def _read(self, peer: SimPeer) -> Round:
         counting = peer.kind == "counting"
         told = peer.relay.count(self.query.filters[0]) if counting else None
-        reading = Round(self.query.filters, clock=self._clock(), told=told)
+        reading = Round(self.query.filters, clock=self._clock(), reported=told)
         drive(reading, peer.memory, peer.relay, countable=counting)
         return reading
 

@@ -22,7 +22,7 @@ from nostr_client import EventTemplate, Filter, NostrClient, PublishStatus, veri
 from nostr_client.cli.app import run
 from nostr_client.codecs.nip19 import Note, PublicKey
 from nostr_client.store.sqlite import SqliteStore
-from nostr_client.watch import Point, Watch, WatchBook, repository
+from nostr_client.watch import Point, Watch, WatchRepository, repository
 from tests.faulty_relay import FaultyRelay
 from tests.nats_cluster import free_ports
 from tests.peers.servers import local_relay
@@ -185,7 +185,7 @@ async def test_web_counts(tmp_path: Path) -> None:
 
 async def test_plot_history(tmp_path: Path) -> None:
     """The notebook's code, cell after cell, as a script."""
-    async with await WatchBook.open(tmp_path / "events.db") as book:
+    async with await WatchRepository.open(tmp_path / "events.db") as book:
         await book.add(Watch(name="me", query="followers", target=NPUB))
         for n in range(20):
             point = Point.sample(

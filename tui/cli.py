@@ -39,11 +39,13 @@ def _known_theme(ctx: click.Context, param: click.Parameter, name: str) -> str:
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
-@click.option("--api", metavar="URL", help="The agent's API. Else where the running agent says.")
+@click.option(
+    "--api", metavar="URL", help="Use the agent's API at this URL. Default: the running agent's."
+)
 @click.option(
     "--token-file",
     type=UserPath(path_type=Path, dir_okay=False),
-    help="The file with the API's token. Else where the running agent says.",
+    help="Read the API's token from this file. Default: the running agent's.",
 )
 @click.option("--demo", is_flag=True, help="Bring local relays, people and an agent to look at.")
 @click.option("--embedded", is_flag=True, help="Run the agent too, unless one is running.")

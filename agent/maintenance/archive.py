@@ -95,7 +95,7 @@ async def export(events: AsyncIterator[Event], target: Path, form: Form) -> int:
 
 def _part(target: Path) -> Path:
     if target.exists():
-        raise InvalidInput(f"{target} is there; choose another name or remove it")
+        raise InvalidInput(f"{target} exists; choose another name or remove it")
     target.parent.mkdir(parents=True, exist_ok=True)
     return part_of(target)
 

@@ -53,7 +53,7 @@ def back_up(store: Path, target: Path, progress: Callable[[int, int], None]) -> 
     is there), StoreError.
     """
     if target.exists():
-        raise InvalidInput(f"{target} is there; choose another name or remove it")
+        raise InvalidInput(f"{target} exists; choose another name or remove it")
     part = part_of(target)
     try:
         _make(part, target)

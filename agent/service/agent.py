@@ -272,7 +272,7 @@ class Agent:
             "tasks_overdue": ("Tasks that are due and wait for room.", self.worker.overdue),
             "tasks_started_total": ("Tasks that were started.", self.worker.started),
             "tasks_failed_total": ("Tasks that did not go well.", self.worker.failed),
-            "live_events_total": ("Live events that came.", self.engine.live.heard),
+            "live_events_total": ("Live events that came.", self.engine.live.received),
             "kept_events_total": ("Live events that the store took.", self.engine.live.kept),
             "unkept_events_total": ("Live events that did not fit.", self.engine.live.dropped),
             "downloaded_events_total": ("Events stored by syncs.", self.syncing.downloaded),

@@ -1,9 +1,9 @@
-"""Trusted assertions (NIP-85): counts as signed events, which other clients read.
+"""Publish trusted assertions (NIP-85): counts as signed events, which other clients read.
 
-Stored events enter; signed cards of people, events, addresses and identifiers leave, each with what
-every relay said of it. Start with `fields` (what each number means), then `tally` (how it is
+Input is stored events; output is signed cards of people, events, addresses and identifiers, with
+each relay's response. Start with `fields` (what each number means), then `tally` (how it is
 counted), `cards` (which numbers are published, and when a card is signed again), `ledger` (what was
-published and who took it) and `publisher`.
+published and which relay accepted it) and `publisher`.
 """
 
 from nostr_client.assertions.cards import Card, CardOptions, cards_of

@@ -1,8 +1,8 @@
-"""Cards: which numbers of a subject are published, how they read, when they are signed again. Pure.
+"""Decide which numbers of a subject a card has, how they read, and when it is signed again. Pure.
 
-A field that is not known is left out, never published as 0. A card that lacks a field its readers
-show as 0 is not published at all, but for zaps: those are left out where nobody knows who signed
-the receipts, and the report says so.
+An unknown field is left out, never published as 0. A card without a field that its readers would
+show as 0 is not published, except for zaps: these are left out if nobody knows who signed the
+receipts, and the report says so.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from nostr_client.codecs.event import Event
 
 DECLARATION: Final = 10040
-"""The kind of event by which a user names the providers that he trusts."""
+"""The kind of the event in which a user names trusted providers."""
 
 WIDEST: Final = 0.05
-"""An estimate that may be off by more, to either side, is not published."""
+"""An estimate with a larger error, to either side, is not published."""
 
 
 class CardOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What is published of what is known, and how often.
+    """Which known numbers are published, and how often.
 
     `personal`: personal fields that the user named. `step`: a number is published again when it
-    differs by more than this part of the published one. `lifetime`: seconds until a card expires
+    differs by more than this share of the published one. `lifetime`: seconds until a card expires
     (NIP-40); it is renewed when less than `renewal` seconds are left.
     """
 
@@ -55,7 +55,7 @@ class CardOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Measured(NamedTuple):
-    """A number that many relays gave: its bounds, when it was counted, and by how many of them."""
+    """A number from many relays: its bounds, when it was counted, and by how many relays."""
 
     value: int
     low: int
@@ -79,19 +79,19 @@ class Measured(NamedTuple):
 
 
 class Card(NamedTuple):
-    """What is to be asserted of one subject; `why_not`: why it is not, or ""."""
+    """The assertion about one subject; `why_not`: why it is not published, or ""."""
 
     kind: int
     subject: str
     values: Values
     measured: Mapping[str, Measured]
     lacks: tuple[str, ...] = ()
-    """Fields that readers show as 0 and that are not known: zaps that nobody verified."""
+    """Fields that readers show as 0 and that are unknown: zaps that nobody verified."""
     why_not: str = ""
     identifier_kinds: tuple[str, ...] = ()
 
     def tags(self, at: int, expires: int) -> tuple[Tag, ...]:
-        """The tags of the event, fields in the order of their table."""
+        """Return the tags of the event, fields in the order of their table."""
         tags: list[Tag] = [("d", self.subject), *(("k", one) for one in self.identifier_kinds)]
         for field in FIELDS[self.kind]:
             tags += [(field.name, text) for text in _texts(self.values.get(field.name))]
@@ -104,7 +104,7 @@ class Card(NamedTuple):
         return (*tags, ("expiration", str(expires)))
 
     def template(self, now: int, before: Event | None, options: CardOptions) -> EventTemplate:
-        """The event to sign, newer than the one that it replaces."""
+        """Return the event to sign, newer than the one that it replaces."""
         at = now if before is None else max(now, before.created_at + 1)
         return EventTemplate(
             kind=self.kind, tags=self.tags(now, now + options.lifetime), created_at=at
@@ -117,7 +117,8 @@ def cards_of(
     options: CardOptions,
     measured: Mapping[tuple[int, str], Mapping[str, Measured]],
 ) -> Iterator[Card]:
-    """The card of each subject. `measured`: numbers of many relays, which stand for the store's."""
+    """Yield the card of each subject. `measured`: numbers from many relays, which replace the
+    store's."""
     for kind, subject in subjects:
         found = measured.get((kind, subject), {})
         yield _card(tally, kind, subject, options, found)
@@ -129,7 +130,7 @@ def _card(
     if kind == USER and tally.has_vanished(subject):
         return Card(kind, subject, {}, {}, why_not="its key asked to vanish (NIP-62)")
     if not tally.holds(kind, subject):
-        return Card(kind, subject, {}, {}, why_not="the store holds nothing of it or about it")
+        return Card(kind, subject, {}, {}, why_not="the store has nothing of it or about it")
     values = {
         name: value
         for name, value in tally.values(kind, subject).items()
@@ -147,9 +148,9 @@ def _card(
 
 
 def is_due(card: Card, before: Event | None, now: int, options: CardOptions) -> bool:
-    """Whether a card is to be signed: a field came, went or changed enough, or it soon expires.
+    """Whether to sign a card: a field came, went or changed enough, or the card soon expires.
 
-    Time of counting and intervals alone cause no new signature.
+    A new time of counting or a new interval alone causes no signature.
     """
     if before is None or before.kind != card.kind:
         return True
@@ -169,8 +170,10 @@ def is_due(card: Card, before: Event | None, now: int, options: CardOptions) -> 
 
 
 def declaration(provider: str, relay: str, named: Collection[str], now: int) -> EventTemplate:
-    """The user's event (kind 10040) that trusts a provider: for `named` fields, as `kind:tag`, else
-    for all that are not personal. Raises InvalidInput for a field that no card has.
+    """Return the user's event (kind 10040) that trusts a provider.
+
+    The trust is for `named` fields, as `kind:tag`, else for all that are not personal. Raises
+    InvalidInput for a field that no card has.
     """
     known = {f"{kind}:{one.name}": one for kind, fields in FIELDS.items() for one in fields}
     unknown = [one for one in named if one not in known]

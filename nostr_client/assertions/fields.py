@@ -1,6 +1,8 @@
-"""What each number of a card means here: the fields of NIP-85 that are counts, sums or times. Pure.
+"""Define what each number of a card means: the fields of NIP-85 that are counts, sums or times.
+Pure.
 
-One key never changes a unit: what a field counts is stated once, here, and documented from here.
+A key never changes a unit: each field states once what it counts, and the documents are made from
+it.
 """
 
 from __future__ import annotations
@@ -15,13 +17,13 @@ ADDRESS: Final = 30384
 IDENTIFIER: Final = 30385
 
 SUBJECTS: Final = {USER: "user", EVENT: "event", ADDRESS: "address", IDENTIFIER: "identifier"}
-"""What a card is about, by its kind."""
+"""The subject of a card, by its kind."""
 
 
 class Field(msgspec.Struct, frozen=True, kw_only=True):
     """A number of a card: the tag that carries it, its unit, and what it counts, in a sentence.
 
-    `personal`: it says more of a life than of a success, so it is published only where it is named.
+    `personal`: it describes a person's life more than success, so it is published only on request.
     `zaps`: it comes from zap receipts, and only from those that the receiver's wallet signed.
     """
 
@@ -171,16 +173,16 @@ READERS: Final = {
     USER: frozenset({"followers", "post_cnt"}),
     EVENT: frozenset({"comment_cnt", "repost_cnt", "reaction_cnt", "zap_cnt", "zap_amount"}),
 }
-"""Fields that a client which shows these cards (Ditto) reads; one that is missing is shown as 0."""
+"""Fields that a client which shows these cards (Ditto) reads; it shows a missing one as 0."""
 
 
 def field_named(kind: int, name: str) -> Field:
-    """The field of a card's kind. Raises KeyError."""
+    """Return the field of a card's kind. Raises KeyError."""
     return {field.name: field for field in FIELDS[kind]}[name]
 
 
 def table() -> str:
-    """The fields as a Markdown table, for the documents."""
+    """Return the fields as a Markdown table, for the documents."""
     lines = ["| card | tag | unit | what it counts |", "|---|---|---|---|"]
     for kind, fields in FIELDS.items():
         for one in fields:

@@ -1,7 +1,7 @@
-"""What was published, and which relay took it: two tables of a store.
+"""Record what was published and which relay accepted it: two tables of a store.
 
-An event is in the ledger before it is sent. So a crash leaves nothing that was sent and is not
-known, and the next run sends the same signed event again, which relays know by its id.
+An event is in the ledger before it is sent. After a crash everything that was sent is known, and
+the next run sends the same signed event again, which relays recognise by its id.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _LEFT: Final = (
 
 
 class Pending(NamedTuple):
-    """A signed event that a relay has not taken yet; `n` orders them."""
+    """A signed event that a relay has not accepted yet; `n` orders them."""
 
     n: int
     event: VerifiedEvent
@@ -78,7 +78,8 @@ class Ledger:
         self.signer = signer
 
     async def claim(self, method: str) -> None:
-        """Note how this key counts. Raises InvalidInput where it counted by another method so far.
+        """Record the counting method of this key. Raises InvalidInput if the key used another one
+        before.
 
         One key never changes what its numbers mean (NIP-85).
         """
@@ -97,7 +98,8 @@ class Ledger:
             )
 
     async def published(self, subjects: Sequence[tuple[int, str]]) -> dict[tuple[int, str], Event]:
-        """What was signed last for each of these subjects: a card, or its retraction (kind 5)."""
+        """Return the newest signed event of each of these subjects: a card, or its retraction (kind
+        5)."""
         sql = "SELECT event FROM assertion WHERE signer = ? AND kind = ? AND subject = ?"
 
         def read(conn: sqlite3.Connection) -> dict[tuple[int, str], Event]:
@@ -107,7 +109,7 @@ class Ledger:
         return await self._database.read(read)
 
     async def subjects(self) -> list[tuple[int, str]]:
-        """Every subject with a card that was not retracted, in order."""
+        """Return every subject with a card that was not retracted, in order."""
         sql = (
             "SELECT kind, subject FROM assertion WHERE signer = ? AND kind >= 30000"
             " AND NOT is_retracted ORDER BY kind, subject"
@@ -117,7 +119,7 @@ class Ledger:
         )
 
     async def put(self, signed: Iterable[tuple[int, str, VerifiedEvent]]) -> None:
-        """Note signed events, each for a kind and subject, before they are sent."""
+        """Record signed events, each for a kind and subject, before they are sent."""
         rows = [
             (self.signer, kind, subject, e.id, e.to_json(), e.kind == kinds.DELETION)
             for kind, subject, e in ((kind, subject, one.event) for kind, subject, one in signed)
@@ -125,7 +127,8 @@ class Ledger:
         await self._database.write(lambda conn: conn.executemany(_PUT, rows).close())
 
     async def pending(self, relay: str, after: int, most: int) -> list[Pending]:
-        """The next events that a relay (normalised URL) has not taken, in the order of `n`."""
+        """Return the next events that a relay (normalised URL) has not accepted, in the order of
+        `n`."""
         row = (self.signer, relay, after, most)
         return await self._database.read(
             lambda conn: [
@@ -135,12 +138,12 @@ class Ledger:
         )
 
     async def left(self, relay: str) -> int:
-        """How many events a relay (normalised URL) has not taken."""
+        """Return the number of events that a relay (normalised URL) has not accepted."""
         row = (self.signer, relay)
         return await self._database.read(lambda conn: int(conn.execute(_LEFT, row).fetchone()[0]))
 
     async def taken(self, relay: str, events: Iterable[Pending]) -> None:
-        """Note that a relay took these."""
+        """Record that a relay accepted these."""
         rows = [(one.n, relay, one.event.event.id) for one in events]
         sql = "INSERT OR REPLACE INTO assertion_taken VALUES (?, ?, ?)"
         await self._database.write(lambda conn: conn.executemany(sql, rows).close())

@@ -1,4 +1,4 @@
-"""Signs the cards that changed, and brings them to relays until each took them."""
+"""Sign the cards that changed, and send them to relays until each relay accepted them."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 BATCH: Final = 512
-"""Cards that are compared, signed and noted at once: some half a megabyte."""
+"""Cards that are compared, signed and recorded at once: about half a megabyte."""
 
 AT_ONCE: Final = 64
-"""Events that one relay has not answered yet."""
+"""Events sent to one relay that await its answer, at most."""
 
 IN_A_ROW: Final = 3
-"""Failures of the connection after which a relay is left alone in this run."""
+"""Failures of the connection after which this run skips the relay."""
 
 _ENDS: Final = ("rate-limited", "restricted", "auth-required")
-"""Refusals of us, not of one event: the relay is left alone in this run."""
+"""Refusals of our key, not of one event: this run skips the relay."""
 
 
 class RelayReport(msgspec.Struct, kw_only=True):
-    """What became of the events for one relay: taken, refused by reason, and how many are left."""
+    """The result for one relay: events accepted, refused by reason, and left."""
 
     taken: int = 0
     refused: dict[str, int] = {}
@@ -56,18 +56,18 @@ class RelayReport(msgspec.Struct, kw_only=True):
 
 
 class PublishReport(msgspec.Struct, kw_only=True):
-    """What one run did. `withheld`: cards that are not published, by reason."""
+    """The result of one run. `withheld`: cards that are not published, by reason."""
 
     signed: int = 0
     unchanged: int = 0
     retracted: int = 0
     withheld: dict[str, int] = {}
     incomplete: dict[str, int] = {}
-    """Published cards by the fields that they lack for their readers."""
+    """Published cards by the fields that their readers miss."""
     relays: dict[str, RelayReport] = {}
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as JSON values."""
+        """Return the report as JSON values."""
         made: dict[str, Any] = msgspec.to_builtins(self)
         return made
 
@@ -86,10 +86,10 @@ class Publisher:
         self.report = PublishReport()
 
     async def sign(self, cards: Iterable[Card], *, dry_run: bool = False) -> None:
-        """Sign the cards that are due and note them in the ledger; a card with a reason against it
-        is withheld, and retracted where its key asked to vanish.
+        """Sign the cards that are due and record them in the ledger.
 
-        Safe to cancel: what was noted stays, and goes out with the next `send`.
+        A card with a reason against it is withheld, and retracted if its key asked to vanish. Safe
+        to cancel: what was recorded stays, and the next `send` sends it.
         """
         for some in _batches(cards):
             before = await self._ledger.published([(one.kind, one.subject) for one in some])
@@ -117,7 +117,7 @@ class Publisher:
         return await self._signer.sign(card.template(now, before, self._options))
 
     async def retract(self, subjects: Sequence[tuple[int, str]], *, dry_run: bool = False) -> None:
-        """Ask relays to delete the cards of these subjects (kind 5, NIP-09), if there are any."""
+        """Ask relays to delete the cards of these subjects (kind 5, NIP-09), if any exist."""
         for some in _batches(subjects):
             before = await self._ledger.published(some)
             live = [one for one, event in before.items() if event.kind != kinds.DELETION]
@@ -132,7 +132,7 @@ class Publisher:
         return await self._signer.sign(EventTemplate(kind=kinds.DELETION, tags=tags, created_at=at))
 
     async def introduce(self, relays: Sequence[str], name: str, about: str) -> None:
-        """Sign the key's profile (kind 0) and relays (kind 10002), where they changed."""
+        """Sign the key's profile (kind 0) and relays (kind 10002) if they changed."""
         profile = msgspec.json.encode({"name": name, "about": about}).decode()
         wanted = (
             (kinds.METADATA, profile, ()),
@@ -150,9 +150,9 @@ class Publisher:
             await self._ledger.put([(kind, "", await self._signer.sign(made))])
 
     async def send(self, pool: RelayPool, relays: Sequence[str], timeout: float) -> None:
-        """Bring every relay what it has not taken; at most `timeout` seconds in all.
+        """Send every relay what it has not accepted; takes `timeout` seconds at most.
 
-        Raises nothing that a relay did: the report has it. Safe to cancel, and to repeat.
+        A failure of a relay is in the report, not raised. Safe to cancel, and to repeat.
         """
         asked = {relay.url: relay for relay in map(pool.relay, relays)}
         self.report.relays = {url: RelayReport() for url in asked}
@@ -189,7 +189,7 @@ class Publisher:
         run: _Run,
         report: RelayReport,
     ) -> None:
-        """Offer events, AT_ONCE at a time, until the relay is to be left alone."""
+        """Send events, AT_ONCE at a time, until the relay has all or is to be skipped."""
         waiting = iter(some)
 
         async def worker() -> None:
@@ -210,7 +210,7 @@ class Publisher:
 
 
 class _Run:
-    """Whether one relay is asked further; `error` says why not."""
+    """Whether this run goes on with one relay; `error` is the reason if not."""
 
     def __init__(self) -> None:
         self.in_a_row = 0
@@ -229,7 +229,7 @@ class _Run:
 
 
 def _batches(values: Iterable[T]) -> Iterator[tuple[T, ...]]:
-    """Values in tuples of BATCH at most."""
+    """Split values into tuples of at most BATCH."""
     left = iter(values)
     while some := tuple(islice(left, BATCH)):
         yield some

@@ -1,4 +1,4 @@
-"""Reads from a store what cards are made of: events, wallets, and the numbers of watches."""
+"""Read the input of cards from a store: events, wallets, and the numbers of watches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nostr_client.count.remembering import asked_of
 from nostr_client.count.wallets import rows as wallets
 from nostr_client.errors import InvalidInput
 from nostr_client.store.sync_memory import TriedTable
-from nostr_client.watch.repository import WatchBook
+from nostr_client.watch.repository import WatchRepository
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,11 +28,11 @@ _FIELD_OF: Final = {
     "reactions": ((EVENT, "reaction_cnt"), (ADDRESS, "reaction_cnt")),
     "reposts": ((EVENT, "repost_cnt"), (ADDRESS, "repost_cnt")),
 }
-"""Watches whose number is a field in the same unit."""
+"""Queries of watches whose number is a field in the same unit."""
 
 
 async def tallied(store: SqliteStore, now: int, *, claimed_zaps: bool = False) -> Tally:
-    """Count everything in a store. `claimed_zaps`: receipts that no known wallet signed count too.
+    """Count everything in a store. `claimed_zaps`: also count receipts that no known wallet signed.
 
     Raises StoreError.
     """
@@ -45,7 +45,7 @@ async def tallied(store: SqliteStore, now: int, *, claimed_zaps: bool = False) -
 
 
 async def why_not_whole(store: SqliteStore, tally: Tally, now: int) -> str:
-    """Why a store is not fit to be published from, or "": it is empty, or was read in part."""
+    """Return why a store is not fit to publish from, or "": it is empty, or was synced in part."""
     if not tally.events:
         return "the store is empty: sync or import events first"
     tried, _ = await TriedTable(store.database).summary(now)
@@ -61,13 +61,13 @@ async def why_not_whole(store: SqliteStore, tally: Tally, now: int) -> str:
 async def measured_by(
     store: SqliteStore, names: Sequence[str]
 ) -> dict[tuple[int, str], dict[str, Measured]]:
-    """The newest numbers of watches, by subject and field.
+    """Return the newest numbers of watches, by subject and field.
 
-    Raises InvalidInput for a watch that is not there, asks something that no field says in the same
-    unit, or gave no number yet.
+    Raises InvalidInput for a watch that does not exist, that has no number yet, or whose question
+    matches no field in the same unit.
     """
     found: dict[tuple[int, str], dict[str, Measured]] = {}
-    book = WatchBook(store.database)
+    book = WatchRepository(store.database)
     for name in names:
         got = await book.get(name)
         if got is None:
@@ -87,7 +87,7 @@ def _subject_of(watch: Watch) -> tuple[tuple[int, str], str]:
     )
 
 
-async def _newest(store: SqliteStore, book: WatchBook, watch: Watch) -> Measured:
+async def _newest(store: SqliteStore, book: WatchRepository, watch: Watch) -> Measured:
     points = await book.history(watch.name)
     if not points:
         raise InvalidInput(f"watch {watch.name!r} has no number yet: run it first")

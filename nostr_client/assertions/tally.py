@@ -1,7 +1,7 @@
-"""Counts everything that cards say, in one pass over events in any order. Pure.
+"""Count all fields of cards in one pass over events in any order. Pure.
 
-The events are those of a store: verified, without the superseded, deleted and expired ones. A set
-of people costs an integer a person, so that a million events fit into some hundred megabytes.
+The events are those of a store: verified, without superseded, deleted and expired ones. A set of
+people takes one integer for each person, so that a million events fit into some hundred megabytes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ EXTERNAL_REACTION: Final = 17  # NIP-25
 
 Value = int | tuple[str, ...]
 Values = dict[str, Value]
-"""Numbers of one subject by field; a field that is not known is not there."""
+"""Numbers of one subject by field; an unknown field is missing."""
 
 DAY: Final = 86_400
 MOST_TOPICS: Final = 5
@@ -37,11 +37,11 @@ NO_SUBJECTS: Final = frozenset(
     | {kinds.GENERIC_REPOST, EXTERNAL_REACTION, kinds.VANISH, REPORT, REQUEST, RECEIPT}
     | {kinds.CLIENT_AUTH, *PRIVATE_KINDS, USER, EVENT, ADDRESS, IDENTIFIER}
 )
-"""Kinds of events that get no card: those that say something of another event, and private ones."""
+"""Kinds of events that get no card: events about other events, and private ones."""
 
 
 class _Person:
-    """What is counted of one key."""
+    """Counts of one key."""
 
     __slots__ = (
         "first",
@@ -63,7 +63,7 @@ class _Person:
 
 
 class _Thing:
-    """What is counted of one event, address or identifier."""
+    """Counts of one event, address or identifier."""
 
     __slots__ = ("comments", "kinds", "quotes", "reactions", "reposts")
 
@@ -75,7 +75,7 @@ class _Thing:
 
 
 class _Payments:
-    """Payments of one receiver or sender, or for one thing."""
+    """Payments of one receiver or sender, or for one target."""
 
     __slots__ = ("first", "msats", "number", "unsigned")
 
@@ -96,8 +96,8 @@ class Tally:
     """Add events, then ask for the values of each subject.
 
     `signed` says whether a wallet of the receiver signed a receipt: receiver, signer (hex), time.
-    Where it says None nobody knows, and zap fields of that subject are left out. `now`: Unix
-    seconds, the end of the days that averages are over.
+    If it returns None, nobody knows, and zap fields of that subject are left out. `now`: Unix
+    seconds, the end of the days of the averages.
     """
 
     def __init__(self, now: int, signed: Callable[[str, str, int], bool | None]) -> None:
@@ -115,11 +115,11 @@ class Tally:
         self._vanished: dict[str, int] = {}
         self._latest: dict[str, int] = {}
         self.identities: set[str] = set()
-        """Keys that follow, write or react: people's own."""
+        """Keys that follow, write or react: these belong to people."""
         self.events = 0
 
     def add(self, event: Event) -> None:
-        """Count one event; each id is to come once."""
+        """Count one event; each id must come once."""
         self.events += 1
         latest = self._latest.get(event.pubkey, 0)
         if event.kind != kinds.VANISH:
@@ -131,12 +131,12 @@ class Tally:
             count(self, event)
 
     def subjects(self) -> Iterator[tuple[int, str]]:
-        """Every author, event, address and identifier that was seen, as card kind and `d`."""
+        """Yield every author, event, address and identifier in the events, as card kind and `d`."""
         yield from ((USER, key) for key in sorted(self._latest) if not self.has_vanished(key))
         yield from sorted((kind, subject) for subject, kind in self._subjects.items())
 
     def values(self, kind: int, subject: str) -> Values:
-        """What is known of a subject, each field that is known."""
+        """Return each known field of a subject."""
         if kind == USER:
             return self._of_person(subject)
         thing = self._things.get(subject) or _Thing()
@@ -151,7 +151,7 @@ class Tally:
         }
 
     def holds(self, kind: int, subject: str) -> bool:
-        """Whether anything was seen that is by a subject, or is the subject, or is about it."""
+        """Whether any event is by a subject, is the subject, or is about it."""
         if kind == USER:
             return subject in self._latest or subject in self._people
         return subject in self._subjects or subject in self._things
@@ -162,7 +162,7 @@ class Tally:
         return at is not None and self._latest.get(key, 0) <= at
 
     def identifier_kinds(self, subject: str) -> tuple[str, ...]:
-        """The `k` values of NIP-73 that events give an identifier, most first."""
+        """Return the `k` values of NIP-73 that events give an identifier, most frequent first."""
         thing = self._things.get(subject)
         return () if thing is None else tuple(k for k, _ in thing.kinds.most_common(1))
 
@@ -255,7 +255,7 @@ class Tally:
             self._subjects[event.id] = EVENT
 
     def _identifiers(self, event: Event, names: str, types: str) -> list[_Thing]:
-        """The identifiers (NIP-73) that an event is about, each once."""
+        """Return the identifiers (NIP-73) that an event is about, each once."""
         named = dict.fromkeys(value for name in names for value in event.tag_values(name))
         kind = next((value for name in types for value in event.tag_values(name)), None)
         found = []
@@ -314,7 +314,7 @@ class Tally:
         return {"zap_cnt": payments.number, "zap_amount": payments.msats // 1000}
 
     def _payments(self) -> _Sums:
-        """Sums of all payments; made once all events are there."""
+        """Return sums of all payments; computed once all events are added."""
         if self._sums is None or self._sums_of != self.events:
             self._sums, self._sums_of = self._summed(), self.events
         return self._sums
@@ -324,7 +324,7 @@ class Tally:
         for zap, signer, at in self._paid.values():
             signed = self._signed(zap.receiver, signer, at)
             if signed is False:
-                continue  # the wallet is known, and this receipt is not its own
+                continue  # the wallet is known, and did not sign this receipt
             targets = [(sums.sent, zap.sender), (sums.received, zap.receiver)]
             if zap.about is not None and zap.receiver in self._receivers.get(zap.about, ()):
                 targets.append((sums.about, zap.about))
@@ -349,7 +349,7 @@ class Tally:
 
 
 class _Sums:
-    """Payments by receiver, by sender, and by what they are for."""
+    """Return payments by receiver, by sender, and by target."""
 
     def __init__(self) -> None:
         self.received: dict[str, _Payments] = {}
@@ -358,7 +358,7 @@ class _Sums:
 
 
 def busiest(hours: Counter[int]) -> tuple[int, int]:
-    """The fewest hours in a row, over midnight too, that hold four fifths of all: start, end."""
+    """Return the fewest hours in a row, over midnight too, with four fifths of all: start, end."""
     wanted = _MOST_OF_NOTES * hours.total()
     for length in range(1, 25):
         sums = [sum(hours[(start + n) % 24] for n in range(length)) for start in range(24)]
@@ -382,4 +382,4 @@ _COUNTED: Final[dict[int, Callable[[Tally, Event], None]]] = {
 }
 
 COUNTED: Final = frozenset(_COUNTED)
-"""Kinds that some field counts."""
+"""Return the kinds that some field counts."""

@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> None:
-    """Run `nostr-client` with the arguments of this process, and leave with its exit code."""
+    """Run `nostr-client` with the arguments of this process, and exit with its code."""
     from nostr_client.cli.app import run
 
     sys.exit(run())

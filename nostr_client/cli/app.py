@@ -13,15 +13,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 COMMANDS = {
-    "count": Entry("nostr_client.cli.count:count", "One number from many relays."),
-    "watch": Entry("nostr_client.cli.watch:watch", "Ask again and again, and keep the numbers."),
+    "count": Entry("nostr_client.cli.count:count", "Count one number over many relays."),
+    "watch": Entry("nostr_client.cli.watch:watch", "Repeat questions and store their numbers."),
     "req": Entry("nostr_client.cli.req:req", "Print events as JSON lines."),
     "sync": Entry("nostr_client.cli.sync:sync", "Bring the store and relays to the same events."),
     "mirror": Entry("nostr_client.cli.sync:mirror", "Copy both ways between two relays."),
     "coverage": Entry("nostr_client.cli.coverage:coverage", "Show which relay has which events."),
-    "publish": Entry("nostr_client.cli.publish:publish", "Hand an event to relays."),
-    "relay": Entry("nostr_client.cli.relay:relay", "What a relay says, and how an agent's do."),
-    "store": Entry("nostr_client.cli.store:store", "Import, export and ask the local store."),
+    "publish": Entry("nostr_client.cli.publish:publish", "Publish events to relays."),
+    "relay": Entry(
+        "nostr_client.cli.relay:relay", "Show a relay's description, or an agent's relays."
+    ),
+    "store": Entry("nostr_client.cli.store:store", "Import, export and query the local store."),
     "assertions": Entry(
         "nostr_client.cli.assertions:assertions", "Publish counts as signed cards (NIP-85)."
     ),
@@ -30,11 +32,11 @@ COMMANDS = {
     ),
     "key": Entry("nostr_client.cli.key:key", "Make and show keys."),
     "encode": Entry("nostr_client.cli.identifiers:encode", "Write npub, note, nevent or naddr."),
-    "decode": Entry("nostr_client.cli.identifiers:decode", "Print what is in an identifier."),
-    "hll": Entry("nostr_client.cli.sketches:sketches", "Work on HyperLogLog registers by hand."),
+    "decode": Entry("nostr_client.cli.identifiers:decode", "Print the parts of an identifier."),
+    "hll": Entry("nostr_client.cli.sketches:sketches", "Compute HyperLogLog registers by hand."),
     "completion": Entry("nostr_client.cli.app:completion", "Print shell completion code."),
 }
-"""One line per subcommand; its module is imported when the subcommand is run."""
+"""One line for each subcommand; its module is imported when the subcommand runs."""
 
 
 @click.group(

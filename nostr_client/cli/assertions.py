@@ -39,14 +39,23 @@ def assertions() -> None:
 @assertions.command()
 @click.argument("subjects", metavar="[SUBJECT...]", nargs=-1)
 @from_option
-@click.option("--all", "everything", is_flag=True, help="All authors and events of the store.")
-@click.option("--followed-by", metavar="KEY", help="Everybody whom this key follows, by the store.")
+@click.option(
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Publish cards of all authors and events of the store.",
+)
+@click.option(
+    "--followed-by",
+    metavar="KEY",
+    help="Publish cards of everybody whom this key follows, as stored.",
+)
 @click.option(
     "--watch",
     "watches",
     metavar="NAME",
     multiple=True,
-    help="The number of a watch, over many relays, in the place of the store's; its subject gets "
+    help="Use the number of this watch, over many relays, instead of the store's; its subject gets "
     "a card.",
 )
 @click.option(
@@ -54,12 +63,12 @@ def assertions() -> None:
     "personal",
     metavar="NAME",
     multiple=True,
-    help="A personal field to publish too, such as reports_cnt_recd; repeat for more.",
+    help="Also publish this personal field, such as reports_cnt_recd; repeat for more.",
 )
 @click.option(
     "--claimed-zaps",
     is_flag=True,
-    help="Count zap receipts that no known wallet signed; the key's profile says so.",
+    help="Also count zap receipts that no known wallet signed; the key's profile says so.",
 )
 @click.option(
     "--step",
@@ -67,10 +76,12 @@ def assertions() -> None:
     default=0.0,
     show_default=True,
     metavar="PERCENT",
-    help="Publish a number again when it changed by more than this.",
+    help="Publish a number again if it changed by more than this share.",
 )
 @click.option("--prune", is_flag=True, help="Retract the cards of all other subjects.")
-@click.option("--name", default="nostr-tally", show_default=True, help="The name in the profile.")
+@click.option(
+    "--name", default="nostr-tally", show_default=True, help="Use this name in the profile."
+)
 @dry_run_option
 @click.option(
     "--publish-timeout",
@@ -79,7 +90,7 @@ def assertions() -> None:
     type=Seconds(most=86_400),
     default=600.0,
     show_default=True,
-    help="Wait so long for all relays of a run.",
+    help="Wait at most this long for all relays of a run.",
 )
 @key_file_option
 @relay_option
@@ -101,9 +112,9 @@ def publish(
 ) -> None:
     """Sign and publish the cards of subjects.
 
-    A subject is an npub, note, nevent or naddr, or i:VALUE for an identifier (NIP-73).
-    The numbers are those of the store's events. A card is signed again when a number changed, and
-    before it expires. --key-file names a key of its own, never your identity's.
+    A subject is an npub, note, nevent or naddr, or i:VALUE for an identifier (NIP-73). The numbers
+    count the store's events. A card is signed again when a number changes, and before it expires.
+    --key-file names a key for cards only, never your identity's.
     """
     from nostr_client.assertions import CardOptions
 
@@ -163,23 +174,23 @@ def fields(as_json: bool) -> None:
 
 
 @assertions.command()
-@click.option("--provider", metavar="KEY", required=True, help="The key that signs the cards.")
+@click.option("--provider", metavar="KEY", required=True, help="Trust cards that this key signs.")
 @click.option(
     "--for-field",
     "named",
     metavar="KIND:TAG",
     multiple=True,
-    help="Trust it for this field alone; repeat for more. Else for all that are not personal.",
+    help="Trust only this field; repeat for more. Default: all that are not personal.",
 )
 @relay_option
 @key_file_option
 def declare(
     provider: str, named: tuple[str, ...], relays: tuple[str, ...], key_file: str | None
 ) -> None:
-    """Print the event (kind 10040) by which a user trusts a provider of cards.
+    """Print the event (kind 10040) in which a user trusts a provider of cards.
 
     With a key it is signed, for `nostr-client publish -`; else it is a template to sign elsewhere.
-    It replaces the user's former one.
+    It replaces the user's previous one.
     """
     import msgspec
 
@@ -193,7 +204,7 @@ def declare(
 
 
 def subject_of(text: str) -> Subject:
-    """The card's kind and `d` of what people type. Raises InvalidIdentifier."""
+    """Return the card's kind and `d` for what people type. Raises InvalidIdentifier."""
     from nostr_client.assertions.fields import ADDRESS, EVENT, IDENTIFIER, USER
     from nostr_client.codecs import nip19
 
@@ -215,7 +226,7 @@ def subject_of(text: str) -> Subject:
 
 
 def _listed(file: str | None) -> list[Subject]:
-    """Raises InvalidInput with the line."""
+    """Read subjects, one a line. Raises InvalidInput with the number of the line."""
     found = []
     for n, line in listed(file):
         try:
@@ -226,7 +237,7 @@ def _listed(file: str | None) -> list[Subject]:
 
 
 def _own_signer(key_file: str | None) -> KeySigner:
-    """The signer of a key that is for cards alone. Raises click.UsageError."""
+    """Return the signer of a key for cards only. Raises click.UsageError."""
     if key_file is None:
         raise click.UsageError(
             "give --key-file FILE, a key for these numbers alone: "
@@ -277,7 +288,7 @@ async def _publish(
 
 
 def about(method: str) -> str:
-    """What the profile of a key says of its numbers (NIP-85, appendix 1)."""
+    """Return the text in the profile of a key about its numbers (NIP-85, appendix 1)."""
     return (
         "Counts of followers, posts, reactions, reposts, replies and zaps over the events of many "
         f"relays, by nostr-tally ({method}). What each number counts: `nostr-client assertions "
@@ -288,7 +299,7 @@ def about(method: str) -> str:
 def _is_gone(
     subject: Subject, tally: Tally, wanted: dict[Subject, None], how: dict[str, Any]
 ) -> bool:
-    """Whether a published card is retracted: its key vanished, or only others are wanted."""
+    """Whether to retract a published card: its key vanished, or only others are wanted."""
     vanished = len(subject[1]) == 64 and tally.has_vanished(subject[1])
     return vanished or (bool(how["prune"]) and subject not in wanted)
 

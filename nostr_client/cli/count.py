@@ -1,4 +1,4 @@
-"""`nostr-client count`: one number from many relays, and what each of them said."""
+"""`nostr-client count`: one number from many relays, and each relay's answer."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     Show = Callable[[int, CountResult], None]
 
 MOST_WALLETS = 5
-"""Wallets of which it is said why they are not known; --json has all."""
+"""Wallets whose failure is printed; --json has all."""
 
 _STYLES = {"ok": "green"} | dict.fromkeys(
     ("refused", "auth_required", "unsupported", "held_back"), "yellow"
@@ -67,7 +67,7 @@ _STYLES = {"ok": "green"} | dict.fromkeys(
 def show(
     result: CountResult, out: Console | None = None, names: Mapping[str, str] | None = None
 ) -> None:
-    """Print the table, its relays called by `names`, and the merged line on stdout."""
+    """Print the table, with relays called by `names`, and the merged line on stdout."""
     out = out or console()
     out.print(table(result, names))
     out.print(str(result), style="bold", soft_wrap=True)
@@ -76,7 +76,8 @@ def show(
 
 
 def table(result: CountResult, names: Mapping[str, str] | None = None) -> Table:
-    """One row a relay, called by `names`; foreign text is shown without control characters."""
+    """Return one row for each relay, called by `names`; control characters in foreign text are
+    visible."""
     from rich.table import Column
 
     right = [Column(name, justify="right", overflow="fold") for name in ("count", "hll")]
@@ -116,14 +117,14 @@ def _estimate(registers: bytes) -> str:
 
 
 def size(octets: int) -> str:
-    """A number of bytes for people."""
+    """Return a number of bytes for people."""
     if octets < 1000:
         return f"{octets} B"
     return f"{octets / 1e3:.0f} kB" if octets < 1e6 else f"{octets / 1e6:.1f} MB"
 
 
 def second_lines(result: CountResult) -> list[str]:
-    """The other unit where it says something else, the amount, the contents, what is not known."""
+    """Yield the other unit if it differs, the amount, the contents, and what is unknown."""
     lines = []
     if result.unit is Unit.AUTHORS and result.events not in (None, result.authors):
         assert result.events is not None
@@ -131,7 +132,7 @@ def second_lines(result: CountResult) -> list[str]:
     if result.unit is Unit.EVENTS and result.authors not in (None, result.events):
         assert result.authors is not None
         if any("registers" in part.used for part in result.merged.parts):
-            lines.append(f"distinct authors, as registers tell: {said(result.authors)}")
+            lines.append(f"distinct authors, estimated from registers: {said(result.authors)}")
     amount = result.merged.amount
     if amount is not None:
         lines.append(f"amount: {_sats(amount)}, as receipts claim")
@@ -148,7 +149,7 @@ def second_lines(result: CountResult) -> list[str]:
 
 
 def _verified(found: VerifiedZaps) -> list[str]:
-    """What the wallets signed, and which of them are not known: that is no zero."""
+    """Yield what the wallets signed, and which wallets are unknown: unknown is not zero."""
     if found.receipts is None or found.amount is None:
         lines = ["signed by the recipient's wallet: not known"]
     else:
@@ -165,7 +166,7 @@ def _verified(found: VerifiedZaps) -> list[str]:
 
 
 def _sats(amount: Figure) -> str:
-    """Millisats in sats; some of the sum may not count where its low end is below it."""
+    """Return millisats in sats; if the low end is below the sum, some of it may not count."""
     value, low = (f"{msats / 1000:,.0f} sats" for msats in (amount.value, amount.low))
     if amount.exact:
         return value
@@ -188,23 +189,24 @@ def _sats(amount: Figure) -> str:
     type=click.IntRange(min=1),
     default=32 * 2**20,
     show_default=True,
-    help="Read so much from one relay; what is beyond makes the number a lower bound.",
+    help="Read at most this many bytes from one relay; if it has more, the number is a lower "
+    "bound.",
 )
 @max_events_option
 @click.option(
     "--by-content",
     is_flag=True,
-    help="Read the events everywhere, and split reactions into likes, dislikes and emoji, replies "
-    "into direct ones and those below.",
+    help="Read events from every relay, and split reactions into likes, dislikes and emoji, "
+    "replies into direct ones and deeper ones.",
 )
 @click.option(
     "--verify-zaps",
     is_flag=True,
-    help="Ask the wallets of those who got zaps by which key they sign receipts: their hosts learn "
+    help="Ask recipients' wallets for the key that signs their zap receipts: their hosts learn "
     "that you count.",
 )
 @enough_option
-@click.option("--overlap", is_flag=True, help="Print how many people each two relays share.")
+@click.option("--overlap", is_flag=True, help="Print how many people each pair of relays shares.")
 @trust_option
 @trusted_option
 @store_option
@@ -229,16 +231,16 @@ def count(
     as_json: bool,
     **how: Any,
 ) -> None:
-    """Count WHAT about each TARGET over all relays, or what the filter options say.
+    """Count WHAT about each TARGET over all relays, or the events of a filter.
 
     WHAT is followers, reactions, reposts, quotes, replies, comments, replies+comments or zaps;
-    TARGET is an npub, nprofile, note, nevent, naddr or hex. Several are asked one after the other
-    over the same connections; each is one line, and with --json one object a line.
+    TARGET is an npub, nprofile, note, nevent, naddr or hex. Several targets are counted one after
+    the other over the same connections; the output has one line for each, or with --json one object
+    a line.
 
-    Each relay is asked by COUNT (NIP-45). Relays that give no HLL registers are read by events,
-    up to --max-bytes and --max-events each; what was read stands beside each relay. --no-read
-    turns that off. With --store what relays say is kept there, and the next count reads only what
-    is new.
+    Each relay gets a COUNT (NIP-45). If it returns no HLL registers, its events are read, up to
+    --max-bytes and --max-events; the table shows how many were read. --no-read turns that off. With
+    --store, answers are stored, and the next count reads only what is new.
     """
     if by_content and (what not in ("reactions", "replies") or not how["read"]):
         raise click.UsageError("--by-content goes with reactions and replies, which it reads")
@@ -262,7 +264,8 @@ def count(
 
 
 def _shower(named: Sequence[str], *, as_json: bool, overlap: bool) -> Show:
-    """What prints one result: all of a single one, a line for each of several."""
+    """Return the function that prints one result: all of a single one, one line for each of
+    several."""
 
     def show_one(n: int, result: CountResult) -> None:
         if as_json:
@@ -320,7 +323,8 @@ async def _count(
     show_one: Show,
     **how: Any,
 ) -> list[int]:
-    """Ask one question after the other, and print each result as it comes; the code of each."""
+    """Ask one question after the other, and print each result as it arrives; return the code of
+    each."""
     whom = "the target's relays" if urls is None else plural(len(urls), "relay")
     codes = []
     async with client:

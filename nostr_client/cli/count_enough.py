@@ -1,4 +1,4 @@
-"""`nostr-client count --enough`: the option, and what is printed of relays that were not asked."""
+"""`nostr-client count --enough`: the option, and the output about relays that were not asked."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
     _FloatType = click.ParamType[float]
 else:
-    _FloatType = click.ParamType  # generic since click 8.2 only
+    _FloatType = click.ParamType  # generic since click 8.2
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _SHOWN: Final = 10
-"""Relays named in a line; `--json` has all."""
+"""Most relays in a line; `--json` has all."""
 
 
 class _Part(_FloatType):
-    """A part of all, given as `10%` or `0.1`."""
+    """A share, given as `10%` or `0.1`."""
 
     name = "part"
 
@@ -35,7 +35,7 @@ class _Part(_FloatType):
         try:
             part = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
         except ValueError:
-            self.fail(f"{text!r} is no part, such as 10%", param, ctx)
+            self.fail(f"{text!r} is not a share, such as 10%", param, ctx)
         if not 0 < part < 1:
             self.fail(f"{text!r} is not between 0 and 100 %", param, ctx)
         return part
@@ -45,14 +45,14 @@ enough_option: Callable[[F], F] = click.option(
     "--enough",
     type=_Part(),
     metavar="PART",
-    help="Ask relays in the order of what they added before, until those left add less than this "
-    "part of all people, such as 10%. Needs --store.",
+    help="Ask relays in the order of what they added before; stop when the rest add less than this "
+    "share of all people, such as 10%. Needs --store.",
 )
-"""`--enough`, a part from 0 to 1, or None."""
+"""`--enough`, a share from 0 to 1, or None."""
 
 
 def unasked_lines(left: Unasked) -> list[str]:
-    """What is said of the relays that were not asked."""
+    """Yield lines about the relays that were not asked."""
     lines = []
     if left.known:
         together = "adds" if len(left.known) == 1 else "together add"
@@ -61,7 +61,7 @@ def unasked_lines(left: Unasked) -> list[str]:
             f"{100 * left.high:.0f} % at most: {_listed(left.known)}"
         )
     if left.never:
-        lines.append(f"never asked, so nothing is known of them: {_listed(left.never)}")
+        lines.append(f"never asked, so unknown: {_listed(left.never)}")
     return lines
 
 

@@ -1,4 +1,4 @@
-"""How `nostr-client count --overlap` shows the people that each two relays share."""
+"""Show the people that each pair of relays shares: `nostr-client count --overlap`."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 
 
 def overlap_dict(result: CountResult) -> dict[str, Any]:
-    """The pairs as a part of the result's JSON."""
+    """Return the pairs as a part of the result's JSON."""
     return {"overlaps": [one.to_dict() for one in _overlaps(result)]}
 
 
 def show_overlap(result: CountResult) -> None:
-    """Print a matrix: the Jaccard index of each two relays in per cent, with its interval."""
+    """Print a matrix: the Jaccard index of each pair of relays in per cent, with its interval."""
     from rich.text import Text
 
     found = {one.relays: one for one in _overlaps(result)}
     if not found:
-        say("no two relays tell who is behind their numbers")
+        say("no two relays gave registers or events to compare")
         return
     names = [c.relay for c in result.relays if any(c.relay in pair for pair in found)]
     table = plain_table("shared people", *(f"{n}" for n in range(1, len(names))))
@@ -40,7 +40,7 @@ def _overlaps(result: CountResult) -> list[Shared]:
 
 
 def _cell(one: Shared | None) -> str:
-    """Such as `1,204 (41 %)`, `~900 (30-52 %)` or `few (0-4 %)`."""
+    """Return text such as `1,204 (41 %)`, `~900 (30-52 %)` or `few (0-4 %)`."""
     if one is None:
         return "?"
     if one.exact:

@@ -28,15 +28,18 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 stream_option: Callable[[F], F] = click.option(
-    "--stream", "stream_name", metavar="NAME", help="The stream, where several could be meant."
+    "--stream", "stream_name", metavar="NAME", help="Use this stream, if several match."
 )
 
 after_option: Callable[[F], F] = click.option(
-    "--after", metavar="SEQUENCE", type=click.IntRange(min=0), help="Only what comes after it."
+    "--after",
+    metavar="SEQUENCE",
+    type=click.IntRange(min=0),
+    help="Print only changes after this sequence.",
 )
 
 NUMBERS = {"ignore_unknown_options": True}
-"""So that `add SUBJECT -5` takes -5 for the number that it is."""
+"""Makes click read -5 in `add SUBJECT -5` as a number."""
 
 
 @click.group(cls=CommandGroup)
@@ -55,7 +58,9 @@ counter.add_command(link)
 @counter.command(context_settings=NUMBERS)
 @click.argument("subject")
 @click.argument("number", metavar="N")
-@click.option("--msg-id", metavar="ID", help="Count this once, however often it is sent.")
+@click.option(
+    "--msg-id", metavar="ID", help="Add a number with this ID only once, however often it is sent."
+)
 @stream_option
 @where_option
 @json_option
@@ -69,7 +74,7 @@ def add(
 ) -> None:
     """Add N, which may be negative, and print the new value.
 
-    A --msg-id that was counted before adds nothing and is a failure that says so.
+    If the --msg-id was counted before, nothing is added and the command fails with a message.
     """
     value = run_async(_add(where, stream_name, subject, _number(number), msg_id))
     _print_value(subject, value, as_json=as_json)
@@ -77,7 +82,12 @@ def add(
 
 @counter.command()
 @click.argument("patterns", metavar="[SUBJECT]...", nargs=-1)
-@click.option("--at", type=click.IntRange(min=1), metavar="SEQUENCE", help="As of this sequence.")
+@click.option(
+    "--at",
+    type=click.IntRange(min=1),
+    metavar="SEQUENCE",
+    help="Print the values at this sequence.",
+)
 @click.option("--values", is_flag=True, help="Print one line a counter, the value first.")
 @stream_option
 @where_option
@@ -92,7 +102,7 @@ def get(
 ) -> None:
     """Print counters with their sources; without a subject: all.
 
-    A subject without a wildcard that no counter has is a failure.
+    Fails if a subject without a wildcard names no counter.
     """
     found = run_async(_get(where, stream_name, patterns, at))
     if as_json:
@@ -101,7 +111,7 @@ def get(
         for one in found:
             click.echo(f"{one.value}\t{one.subject}")
     else:
-        _tell(found)
+        _print_counters(found)
     _refuse_missing(patterns, {one.subject for one in found})
 
 
@@ -114,12 +124,12 @@ def get(
 def history(
     subject: str, after: int | None, stream_name: str | None, where: Where, as_json: bool
 ) -> None:
-    """Print the kept changes of a counter, oldest first."""
+    """Print the stored changes of a counter, oldest first."""
     found = run_async(_history(where, stream_name, subject, after or 0))
     if as_json:
         print_json(found)
     else:
-        _tell(found)
+        _print_counters(found)
 
 
 @counter.command()
@@ -131,12 +141,12 @@ def history(
 def recount(
     ctx: click.Context, subject: str, stream_name: str | None, where: Where, as_json: bool
 ) -> None:
-    """Add a counter up from its kept changes. Exit code 1 where they do not fit."""
+    """Add a counter up from its stored changes. Exit code 1 if the sum differs."""
     found = run_async(_recount(where, stream_name, subject))
     if as_json:
         print_json(found)
     else:
-        _tell_audit(found)
+        _print_audit(found)
     ctx.exit(OK if found.holds else FAILURE)
 
 
@@ -146,10 +156,10 @@ def recount(
 @where_option
 @json_option
 def reset(subject: str, stream_name: str | None, where: Where, as_json: bool) -> None:
-    """Take a counter to 0 and drop its history; print its value then.
+    """Reset a counter to 0 and drop its history; print its new value.
 
-    It is not 0 where somebody added meanwhile: that stays counted. What its sources brought is not
-    brought again.
+    The value is not 0 if somebody added meanwhile: that stays counted. Its sources do not send
+    again what they sent before.
     """
     value = run_async(_reset(where, stream_name, subject))
     _print_value(subject, value, as_json=as_json)
@@ -161,7 +171,7 @@ def reset(subject: str, stream_name: str | None, where: Where, as_json: bool) ->
 @where_option
 @json_option
 def remove(subject: str, stream_name: str | None, where: Where, as_json: bool) -> None:
-    """Remove a counter, or all that a pattern names; print how many messages went."""
+    """Remove a counter, or all that match a pattern; print how many messages were removed."""
     gone = run_async(_remove(where, stream_name, subject))
     if as_json:
         print_json({"messages": gone})
@@ -173,7 +183,7 @@ def remove(subject: str, stream_name: str | None, where: Where, as_json: bool) -
 @click.argument("patterns", metavar="[SUBJECT]...", nargs=-1)
 @after_option
 @click.option(
-    "--lines", "most", type=click.IntRange(min=1), metavar="N", help="End after so many lines."
+    "--lines", "most", type=click.IntRange(min=1), metavar="N", help="End after this many lines."
 )
 @stream_option
 @stream_where_option
@@ -186,7 +196,7 @@ def watch(
     where: Where,
     as_json: bool,
 ) -> None:
-    """Print counters as they are, then each change as it comes; with --json one object a line."""
+    """Print counters, then each change as it arrives; with --json one object a line."""
     run_async(_watch(where, stream_name, patterns, after, most, as_json))
 
 
@@ -254,7 +264,7 @@ async def _first(feed: AsyncIterator[Counter], most: int | None) -> AsyncIterato
 
 
 def _refuse_missing(patterns: tuple[str, ...], found: Container[str]) -> None:
-    """A counter that was named and is not there is no 0; raises CounterError 10037."""
+    """Refuse a named counter that does not exist, as that is not 0; raises CounterError 10037."""
     from nostr_client.counters.rules import no_message
     from nostr_client.counters.subjects import has_wildcard
 
@@ -279,7 +289,7 @@ def _print_value(subject: str, value: str, *, as_json: bool) -> None:
         click.echo(value)
 
 
-def _tell(found: Sequence[Counter]) -> None:
+def _print_counters(found: Sequence[Counter]) -> None:
     if not found:
         return
     from rich.table import Column
@@ -292,7 +302,7 @@ def _tell(found: Sequence[Counter]) -> None:
     console().print(table)
 
 
-def _tell_audit(found: Audit) -> None:
+def _print_audit(found: Audit) -> None:
     for name in ("value", "base", "total", "messages", "holds"):
         click.echo(f"{name}: {cell(getattr(found, name))}")
     for one in found.breaks:

@@ -1,4 +1,5 @@
-"""Which counters a `nostr-client counter` command works on: a store's, an agent's or a server's."""
+"""Choose the counters that a `nostr-client counter` command works on: a store's, an agent's or a
+server's."""
 
 from __future__ import annotations
 
@@ -25,22 +26,22 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 _SERVER_OPTIONS = (
-    click.option("--nats", "url", metavar="URL", help="A nats-server instead of the store."),
+    click.option("--nats", "url", metavar="URL", help="Use this nats-server instead of the store."),
     click.option(
         "--creds", metavar="FILE", type=UserPath(path_type=str, dir_okay=False),
-        help="Credentials for --nats.",
+        help="Read the credentials for --nats from this file.",
     ),
-    click.option("--domain", metavar="NAME", help="A JetStream domain of --nats."),
+    click.option("--domain", metavar="NAME", help="Use this JetStream domain of --nats."),
     click.option(
         "--nats-timeout", "timeout", metavar="SECONDS", type=Seconds(most=86_400),
-        default=5.0, show_default=True, help="How long --nats may take for one answer.",
+        default=5.0, show_default=True, help="Wait at most this long for an answer of --nats.",
     ),
     proxy_option,
 )  # fmt: skip
 
 
 class Where(NamedTuple):
-    """What the backend options say."""
+    """The values of the backend options."""
 
     place: Place
     url: str | None
@@ -51,14 +52,14 @@ class Where(NamedTuple):
 
 
 def where_option(command: F) -> F:
-    """The options of a store, an agent or a server; the command receives `where`."""
+    """Add the options of a store, an agent or a server; the command receives `where`."""
     return _where(place_option, command)
 
 
 def stream_where_option(command: F) -> F:
-    """The options of a store or a server; the command receives `where`.
+    """Add the options of a store or a server; the command receives `where`.
 
-    Streams of a store that an agent holds are for its configuration to change.
+    If an agent holds the store, only its configuration changes streams.
     """
 
     def file_option(inner: F) -> F:
@@ -86,7 +87,8 @@ def _where(options: Callable[[Any], Any], command: F) -> F:
 
 @asynccontextmanager
 async def counters_at(where: Where, *, changes: bool) -> AsyncIterator[CounterCommands]:
-    """The counters that the options name; those of a store through its agent, to change them.
+    """Yield the counters that the options name; changes to a store go through the agent that holds
+    it.
 
     Raises as `opened`, and ApiError.
     """
@@ -102,7 +104,7 @@ async def counters_at(where: Where, *, changes: bool) -> AsyncIterator[CounterCo
 
 
 class StoredCounters:
-    """The counters of a store or a server, as commands ask them."""
+    """The counters of a store or a server, as commands use them."""
 
     def __init__(self, store: CounterStore) -> None:
         self._store = store
@@ -142,10 +144,10 @@ def _text(value: int) -> str:
 async def opened(
     where: Where, *, writes: bool, creates: bool = False
 ) -> AsyncIterator[CounterStore]:
-    """The streams that the options name; a server's caution goes to stderr.
+    """Yield the streams that the options name; print a server's caution on stderr.
 
-    A store that is not there is made where it `creates` alone. Raises InvalidInput for options
-    that exclude each other, StoreError, NetworkError.
+    A missing store is created only if `creates`. Raises InvalidInput for options that exclude each
+    other, StoreError, NetworkError.
     """
     if where.url is None and (where.creds or where.domain):
         raise InvalidInput("--creds and --domain go with --nats")
@@ -193,9 +195,9 @@ async def _server(where: Where) -> AsyncIterator[CounterStore]:
 
 
 async def holding(counters: CounterCommands, stream: str | None, *patterns: str) -> str:
-    """The stream that is named, or the only one that can hold what the patterns name.
+    """Return the named stream, or the only one that can hold counters of the patterns.
 
-    Raises InvalidInput where several can, or none.
+    Raises InvalidInput if several can, or none.
     """
     from nostr_client.counters.subjects import check_patterns
 
@@ -206,9 +208,9 @@ async def holding(counters: CounterCommands, stream: str | None, *patterns: str)
 
 
 async def listening(counters: CounterCommands, stream: str | None, subject: str) -> str:
-    """The stream that takes what is added to a subject, whatever its sources bring.
+    """Return the stream that takes additions to a subject, whatever its sources send.
 
-    Raises InvalidInput where none listens on it.
+    Raises InvalidInput if none listens on it.
     """
     from nostr_client.counters.subjects import check_subject
 
@@ -233,7 +235,7 @@ async def _one(
 
 
 def _meets(patterns: Sequence[str], wanted: Sequence[str]) -> bool:
-    """Whether a stream has a pattern that meets one of those asked for."""
+    """Whether a stream has a pattern that overlaps one of those requested."""
     from nostr_client.counters.subjects import overlaps
 
     return any(overlaps(pattern, asked) for pattern in patterns for asked in wanted)

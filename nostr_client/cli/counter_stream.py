@@ -1,4 +1,5 @@
-"""`nostr-client counter stream`, `source` and `link`: what counts, and how counters travel."""
+"""`nostr-client counter stream`, `source` and `link`: streams of counters, and how their values
+travel."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ MOST_SECONDS = 9_000_000_000
 
 
 def _seconds(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
-    """Refuse nan, which is in no range, and what nanoseconds cannot say; 0 is none."""
+    """Refuse nan, which is in no range, and durations that nanoseconds cannot express; 0 stands for
+    none."""
     if value is not None and value != 0 and not LEAST_SECONDS <= value <= MOST_SECONDS:
         text = f"{value} is not from {LEAST_SECONDS} to {MOST_SECONDS:,} seconds"
         raise click.BadParameter(text, ctx=ctx, param=param)
@@ -44,27 +46,29 @@ def _seconds(ctx: click.Context, param: click.Parameter, value: float | None) ->
 
 _SETTINGS = (
     click.option("--subject", "subjects", metavar="PATTERN", multiple=True, help="Repeatable."),
-    click.option("--description", help="What it is for."),
-    click.option("--counters/--plain", "counts", default=None, help="Counters, or any messages."),
+    click.option("--description", help="Describe the stream."),
+    click.option(
+        "--counters/--plain", "counts", default=None, help="Store counters, or any messages."
+    ),
     click.option(
         "--keep-changes",
         "max_msgs_per_subject",
         type=click.IntRange(-1),
         metavar="N",
-        help="Changes kept a counter; -1: all.",
+        help="Store this many changes of a counter; -1: all.",
     ),
     click.option(
         "--max-msgs",
         type=click.IntRange(-1),
         metavar="N",
-        help="Changes kept in all; the newest always are. -1: no limit.",
+        help="Store this many changes in all, the newest always. -1: no limit.",
     ),
     click.option(
         "--max-age",
         metavar="SECONDS",
         type=float,
         callback=_seconds,
-        help="Drop older changes; the newest are kept always.",
+        help="Drop older changes, but never the newest.",
     ),
     click.option(
         "--id-window",
@@ -72,13 +76,16 @@ _SETTINGS = (
         metavar="SECONDS",
         type=float,
         callback=_seconds,
-        help="How long a --msg-id counts once.",
+        help="Recognise a repeated --msg-id for this long.",
     ),
     click.option(
-        "--batches/--no-batches", "allow_atomic", default=None, help="Take several adds as one."
+        "--batches/--no-batches",
+        "allow_atomic",
+        default=None,
+        help="Accept several additions as one.",
     ),
     click.option("--rewrite", "transform", metavar="SRC=DEST", help="Rewrite subjects on arrival."),
-    click.option("--republish", metavar="SRC=DEST", help="Tell every change under a subject."),
+    click.option("--republish", metavar="SRC=DEST", help="Republish every change under a subject."),
 )
 
 
@@ -90,9 +97,9 @@ def _settings(command: F) -> F:
 
 @click.group(cls=CommandGroup)
 def stream() -> None:
-    """Make, change and list streams: sets of counters with their settings.
+    """Create, change and list streams: sets of counters with their settings.
 
-    While an agent holds the store, its configuration says which streams there are.
+    While an agent holds the store, its configuration defines the streams.
     """
 
 
@@ -113,7 +120,7 @@ def add(name: str, mirror: str | None, where: Where, as_json: bool, **options: A
 @stream_where_option
 @json_option
 def set_(name: str, where: Where, as_json: bool, **options: Any) -> None:
-    """Change the settings that are given, and no others."""
+    """Change the given settings, and no others."""
     _print(run_async(_set(where, name, options)), as_json=as_json)
 
 
@@ -135,7 +142,7 @@ def list_(where: Where, as_json: bool) -> None:
     if as_json:
         print_json([_shown(item) for item in found])
     else:
-        _tell(found)
+        _print_streams(found)
 
 
 @stream.command()
@@ -156,10 +163,10 @@ def source() -> None:
 @source.command("add")
 @click.argument("name", metavar="STREAM")
 @click.argument("upstream", metavar="SOURCE")
-@click.option("--only", "filter_subject", metavar="PATTERN", help="Only these subjects.")
+@click.option("--only", "filter_subject", metavar="PATTERN", help="Read only these subjects.")
 @click.option(
     "--transform", "transforms", metavar="SRC=DEST", multiple=True,
-    help="Only SRC, as DEST; {{wildcard(1)}} is its first `*`. Repeatable.",
+    help="Read only SRC, as DEST; {{wildcard(1)}} is its first `*`. Repeatable.",
 )  # fmt: skip
 @stream_where_option
 @json_option
@@ -171,7 +178,7 @@ def source_add(
     where: Where,
     as_json: bool,
 ) -> None:
-    """Add SOURCE to what STREAM sums up: its whole value first, then every change."""
+    """Add SOURCE to the sum of STREAM: first its whole value, then every change."""
     wanted = _source(upstream, filter_subject, transforms)
     _print(run_async(_source_add(where, name, wanted)), as_json=as_json)
 
@@ -182,7 +189,7 @@ def source_add(
 @stream_where_option
 @json_option
 def source_remove(name: str, upstream: str, where: Where, as_json: bool) -> None:
-    """Stop reading SOURCE. What it brought stays, and adding it again brings the rest only."""
+    """Stop reading SOURCE. Its sum so far stays; adding it again adds only the rest."""
     _print(run_async(_source_remove(where, name, upstream)), as_json=as_json)
 
 
@@ -197,7 +204,7 @@ async def _add(where: Where, name: str, mirror: str | None, options: dict[str, A
     )
     made = _changed(config, options)
     if where.url is None:
-        check_config(made)  # before a store is made for it
+        check_config(made)  # check before a store is created for it
     async with opened(where, writes=True, creates=True) as store:
         return await store.create_stream(made)
 
@@ -238,12 +245,12 @@ async def _source_remove(where: Where, name: str, upstream: str) -> StreamInfo:
         config = (await store.stream_info(name)).config
         kept = tuple(item for item in config.sources if item.name != upstream)
         if kept == config.sources:
-            raise click.UsageError(f"{upstream} is no source of {name}")
+            raise click.UsageError(f"{upstream} is not a source of {name}")
         return await store.update_stream(replace(config, sources=kept))
 
 
 def _changed(config: StreamConfig, options: dict[str, Any]) -> StreamConfig:
-    """A configuration with the settings that were given. Raises InvalidInput for no patterns."""
+    """Return a configuration with the given settings. Raises InvalidInput without patterns."""
     from msgspec.structs import replace
 
     from nostr_client.counters.subjects import check_patterns
@@ -302,13 +309,13 @@ def _print(found: StreamInfo, *, as_json: bool) -> None:
     if as_json:
         print_json(_shown(found))
         return
-    _tell([found])
+    _print_streams([found])
     for item in found.sources:
         state = f"stalled: {item.stalled}" if item.stalled else f"lag {item.lag}"
         click.echo(f"source {item.name} {item.filters} -> {item.destinations}: {state}")
 
 
-def _tell(found: list[StreamInfo]) -> None:
+def _print_streams(found: list[StreamInfo]) -> None:
     from rich.table import Column
 
     long = [Column(name, overflow="fold") for name in ("stream", "subjects")]
@@ -324,14 +331,14 @@ def _tell(found: list[StreamInfo]) -> None:
 
 @click.group(cls=CommandGroup)
 def link() -> None:
-    """Look at how counters travel to and from a running agent, and let them go on."""
+    """Show how counters travel to and from a running agent, and resume links."""
 
 
 @link.command("list")
 @place_option
 @json_option
 def link_list(place: Place, as_json: bool) -> None:
-    """List whom the agent sources, and where its own counters go."""
+    """List the agent's sources, and where it sends its own counters."""
     found = run_async(_links(place))
     if as_json:
         print_json(found)
@@ -344,7 +351,7 @@ def link_list(place: Place, as_json: bool) -> None:
 @place_option
 @json_option
 def link_run(name: str, place: Place, as_json: bool) -> None:
-    """Let a source bring, or a push send, what there is, now."""
+    """Fetch a source now, or send a push now."""
     run_async(_run_link(place, name))
     print_done(f"running {name}", as_json=as_json)
 
@@ -354,7 +361,7 @@ def link_run(name: str, place: Place, as_json: bool) -> None:
 @place_option
 @json_option
 def link_confirm(name: str, place: Place, as_json: bool) -> None:
-    """Let a source go on that went backwards, as after a restore: its lower values are right."""
+    """Accept the lower values of a source that went backwards, as after a restore."""
     run_async(_confirm_link(place, name))
     print_done(f"confirmed {name}", as_json=as_json)
 

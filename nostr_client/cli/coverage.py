@@ -1,4 +1,4 @@
-"""`nostr-client coverage`: which relay has which of somebody's events."""
+"""`nostr-client coverage`: which relay has which of an author's events."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _NIP65: Final = "from:nip65"
 _SHOWN: Final = 5
-"""Ids shown of one relay's deleted events; `--json` has all."""
+"""Most ids printed of one relay's deleted events; `--json` has all."""
 
 
 @click.command()
@@ -45,19 +45,19 @@ _SHOWN: Final = 5
     "--relays",
     "listed",
     metavar="from:nip65|URL,…",
-    help="from:nip65: the relays where NPUB writes, found by --indexer. Else relays, as --relay.",
+    help="from:nip65: the relays where NPUB writes, found by --indexer; or relays, as --relay.",
 )
 @indexer_option
 @deny_option
 @most_option
 @click.option(
     "--kind", "-k", "kinds", metavar="KIND", type=click.IntRange(0, 65535), multiple=True,
-    help="Look at this kind; repeat for more. Else at those that people keep.",
+    help="Compare this kind; repeat for more. Default: the kinds that people want to keep.",
 )  # fmt: skip
-@click.option("--since", metavar="TIME", type=Moment(), help="Look at what is newer alone.")
+@click.option("--since", metavar="TIME", type=Moment(), help="Compare only newer events.")
 @max_events_option
 @store_option
-@click.option("--repair", is_flag=True, help="Compare, then mend what differs.")
+@click.option("--repair", is_flag=True, help="Compare, then repair what differs.")
 @click.option("--yes", is_flag=True, help="Repair without asking.")
 @dry_run_option
 @key_file_option
@@ -83,18 +83,18 @@ def coverage(
     network: Options,
     as_json: bool,
 ) -> None:
-    """Show which of NPUB's events each relay has, by kinds, of all that is known.
+    """Show which of NPUB's events each relay has, by kind, of all known events.
 
-    Relays are compared by ids (NIP-77), and read where they do not compare. Of replaceable events
-    the newest version counts; what NPUB deleted counts nowhere, and relays that still serve it are
-    named. With --store what is there is compared, too. ? marks what was not looked at to the end.
-    Exit code 3 where no relay was.
+    Relays are compared by ids (NIP-77); the events of a relay without NIP-77 are read. Of
+    replaceable events only the newest version counts. Events that NPUB deleted do not count, and
+    relays that still serve them are named. With --store the events in the store are compared, too.
+    ? marks relays and kinds that were not read to the end. Exit code 3 if no relay was.
 
-    --repair sends each relay what it lacks, deletions first, after it has shown the plan and asked.
-    What the store does not have is downloaded for that. Private and protected events never go. To
-    relays that you did not name, such as those that read NPUB's mentions (found by --indexer),
-    only events of your own key of the last 30 days go, 200 a run. Exit code 1 where a relay did
-    not take all.
+    --repair shows the plan, asks, and sends each relay what it lacks, deletions first. Events that
+    the store lacks are downloaded for that. Private and protected events are never sent. Relays
+    that you did not name, such as those that read NPUB's mentions (found by --indexer), get only
+    events of your own key of the last 30 days, 200 a run. Exit code 1 if a relay did not accept
+    all.
     """
     from nostr_client.client import NostrClient
 
@@ -108,8 +108,8 @@ def coverage(
     )
     if repair and not (yes or dry_run or sys.stdin.isatty()):
         raise click.UsageError("--repair asks on a terminal: give --yes, or --dry-run")
-    told = _Told(as_json, yes=yes, dry_run=dry_run)
-    ctx.exit(run_async(_run(client, question, named, written, max_events, repair, told)))
+    printer = _Printer(as_json, yes=yes, dry_run=dry_run)
+    ctx.exit(run_async(_run(client, question, named, written, max_events, repair, printer)))
 
 
 async def _run(
@@ -119,9 +119,9 @@ async def _run(
     written: bool,
     most: int,
     repair: bool,
-    told: _Told,
+    printer: _Printer,
 ) -> int:
-    """Look, and repair where that is wanted and confirmed; the exit code."""
+    """Compare, and repair if that is wanted and confirmed; return the exit code."""
     from nostr_client.options import ReadBudget
 
     async with client:
@@ -129,18 +129,18 @@ async def _run(
             budget = ReadBudget(events=most)
             found = await client.coverage(question, named, written=written, budget=budget)
         if not repair:
-            return told.end(found)
+            return printer.end(found)
         with waiting("planning…"):
             plan = await client.plan_repair(found)
-        if not await told.confirms(found, plan):
-            return told.end(found, plan)
+        if not await printer.confirms(found, plan):
+            return printer.end(found, plan)
         with waiting("repairing…"):
             report = await client.repair(plan)
-        return told.end(found, plan, report)
+        return printer.end(found, plan, report)
 
 
-class _Told:
-    """What is printed: everything at the end as JSON, or step by step for people."""
+class _Printer:
+    """Prints results: everything at the end as JSON, or step by step for people."""
 
     def __init__(self, as_json: bool, *, yes: bool, dry_run: bool) -> None:
         self._as_json = as_json
@@ -149,7 +149,7 @@ class _Told:
         self._shown = False
 
     async def confirms(self, found: Coverage, plan: Plan) -> bool:
-        """Show the plan, and whether it is to be carried out."""
+        """Show the plan, and return whether to execute it."""
         self._shown = not self._as_json
         if self._shown:
             show(found)
@@ -163,7 +163,7 @@ class _Told:
     def end(
         self, found: Coverage, plan: Plan | None = None, report: RepairReport | None = None
     ) -> int:
-        """Print what is left to print; the exit code."""
+        """Print what is left to print; return the exit code."""
         if self._as_json:
             parts = {} if plan is None else {"plan": plan.to_dict()}
             done = {} if report is None else {"report": report.to_dict()}
@@ -177,7 +177,7 @@ class _Told:
 
 
 def _chosen(relays: Sequence[str], listed: str | None) -> tuple[list[str], bool]:
-    """The relays that are named, and whether the author's own are looked up."""
+    """Return the named relays, and whether to look up the author's own."""
     given = [one.strip() for one in (listed or "").split(",") if one.strip()]
     named = [*relays, *(one for one in given if one != _NIP65)]
     written = _NIP65 in given
@@ -195,7 +195,7 @@ def _question(who: str, kinds: Sequence[int], since: int | None) -> Look:
 
 
 def show(found: Coverage) -> None:
-    """Print the matrix, what was deleted and is served, and what was not looked at."""
+    """Print the matrix, deleted events that relays still serve, and relays not read to the end."""
     from rich.text import Text
 
     from nostr_client.errors import clip
@@ -215,7 +215,7 @@ def show(found: Coverage) -> None:
 
 
 def show_plan(plan: Plan) -> None:
-    """Print how many events of which kinds go to whom, and what does not go."""
+    """Print how many events of which kinds each relay gets, and what is skipped."""
     from rich.text import Text
 
     from nostr_client.errors import clip
@@ -234,7 +234,7 @@ def show_plan(plan: Plan) -> None:
 
 
 def show_report(report: RepairReport) -> None:
-    """Print what each relay took."""
+    """Print what each relay accepted."""
     from rich.text import Text
 
     from nostr_client.errors import clip
@@ -263,7 +263,7 @@ def _share(found: Coverage, relay: str) -> str:
 
 
 def _remark(found: Coverage, relay: str) -> None:
-    """Say what a relay should not have, and why it was not looked at whole."""
+    """Print the events that a relay should not have, and why it was not read to the end."""
     from nostr_client.errors import clip
 
     deleted = sorted(found.undeleted(relay))
@@ -272,7 +272,7 @@ def _remark(found: Coverage, relay: str) -> None:
         say(f"{clip(relay)} serves {plural(len(deleted), 'event')} that was deleted: {ids}")
     why = dict.fromkeys(one.why for one in found.cells[relay].values() if one.why)
     for reason in why:
-        say(f"{clip(relay)} was not looked at whole: {clip(reason)}")
+        say(f"{clip(relay)} was not read to the end: {clip(reason)}")
 
 
 def _code(found: Coverage) -> int:

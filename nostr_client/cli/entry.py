@@ -1,4 +1,4 @@
-"""How every program begins and ends: lazy commands, asyncio, errors as one line, exit codes."""
+"""Start and end every program: lazy commands, asyncio, errors as one line, exit codes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ INTERRUPTED: Final = 130
 
 
 def exit_code(error: NostrTallyError) -> int:
-    """The exit code that stands for `error`."""
+    """Return the exit code that stands for `error`."""
     if isinstance(error, InvalidInput):
         return USAGE
     if isinstance(error, DeadlineExceeded):
@@ -53,14 +53,14 @@ def exit_code(error: NostrTallyError) -> int:
 
 
 class Entry(NamedTuple):
-    """Where a subcommand lives, as `module:attribute`, and its line in the group's help."""
+    """The location of a subcommand, as `module:attribute`, and its line in the group's help."""
 
     target: str
     help: str
 
 
 class CommandGroup(click.Group):
-    """A click group whose list has the first sentence of each command, whole."""
+    """A click group whose list has the complete first sentence of each command."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         names = self.list_commands(ctx)
@@ -91,7 +91,7 @@ class LazyGroup(CommandGroup):
         module, _, attribute = entry.target.partition(":")
         command = getattr(importlib.import_module(module), attribute)
         if not isinstance(command, click.Command):
-            raise TypeError(f"{entry.target} is no click command")
+            raise TypeError(f"{entry.target} is not a click command")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -115,13 +115,13 @@ _INSTEAD: Final = {
     "counter source add": _STREAMS,
     "counter source remove": _STREAMS,
 }
-"""What to do instead of a command that writes the file itself, while an agent holds it."""
+"""The alternative to a command that writes the file itself, while an agent holds it."""
 
 _STOP: Final = "stop it first: it has no command for this"
 
 
 def with_hint(error: StoreLocked) -> StoreLocked:
-    """The error, with what the running command comes to in the agent."""
+    """Return the error, with the agent's alternative to the running command."""
     if error.pid is None:
         return error
     context = click.get_current_context(silent=True)
@@ -147,14 +147,14 @@ PLAIN: Final = {
     "µ": "u",
     **dict(zip("▁▂▃▄▅▆▇█", "_.:-=+*#", strict=True)),
 }
-"""Stand-ins, none of which JSON has to escape: logs come by here.
+"""Replacement characters that JSON need not escape, as logs pass here.
 
 A line of blocks keeps its eight levels. Every other sign is escaped.
 """
 
 
 def replace(error: UnicodeError) -> tuple[str, int]:
-    """What stands for the letters that could not be encoded, as codecs ask for it."""
+    """Return the replacement of the letters that could not be encoded, as codecs ask for it."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return "".join(map(_plain, error.object[error.start : error.end])), error.end
@@ -173,7 +173,7 @@ T = TypeVar("T")
 def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a command's coroutine to its end; Ctrl-C cancels it and is raised again.
 
-    Where another process writes the store, the error names the agent's command for the same thing.
+    If another process writes the store, the error names the agent's command for the same purpose.
     """
     try:
         return asyncio.run(coroutine)
@@ -182,13 +182,13 @@ def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def run_async_until_sigterm(coroutine: Coroutine[Any, Any, T]) -> T:
-    """As `run_async`; SIGTERM too cancels it, and is raised as Ctrl-C is: exit code 130."""
+    """Run as `run_async`; SIGTERM cancels too, and is raised like Ctrl-C: exit code 130."""
     return run_async(_until_sigterm(coroutine))
 
 
 async def _until_sigterm(coroutine: Coroutine[Any, Any, T]) -> T:
     task = asyncio.ensure_future(coroutine)
-    with suppress(NotImplementedError):  # no signals of that kind on Windows
+    with suppress(NotImplementedError):  # Windows has no signals of that kind
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     try:
         return await task
@@ -209,27 +209,27 @@ _KEY_PLACES = "name its file with --key-file or identity.key_file, or set NOSTR_
 
 
 def run_command(command: click.Command, name: str, args: Sequence[str] | None = None) -> int:
-    """Run `command` of program `name` with `args` (default: this process's); its exit code.
+    """Run `command` of program `name` with `args` (default: this process's); return its exit code.
 
     Every expected error becomes one line on stderr; a traceback is always a bug of ours. A secret
-    key among the arguments is refused before anything else: no command takes one, and what is
-    typed goes into events, filters and look-ups of names.
+    key among the arguments is refused first: no command takes one, and arguments go into events,
+    filters and look-ups of names.
     """
 
     def run() -> object:
         given = sys.argv[1:] if args is None else args
         if any(map(holds_secret_key, given)):
-            raise click.UsageError(f"a secret key (nsec) is no argument: {_KEY_PLACES}")
+            raise click.UsageError(f"a secret key (nsec) cannot be an argument: {_KEY_PLACES}")
         return command.main(args, prog_name=name, standalone_mode=False)
 
     return run_program(name, run)
 
 
 def run_program(name: str, run: Callable[[], object]) -> int:
-    """Run what program `name` does; its exit code, which is what `run` returns where that is one.
+    """Run the program `name`; return its exit code, or what `run` returns if that is one.
 
-    What was printed is written out before: a full disk is one line on stderr and exit code 1, and
-    a reader that left (`| head`) is exit code 1 alone.
+    Output is flushed first: a full disk is one line on stderr and exit code 1. If the reader left
+    (`| head`), the exit code is 1 without a line.
     """
     _open_streams()
     return _written_out(name, _code_of(name, run))
@@ -262,13 +262,13 @@ def _code_of(name: str, run: Callable[[], object]) -> int:
 
 
 def _in_words(error: OSError) -> str:
-    """Without its number; with the path, where it names one."""
+    """Return the text without its number; with the path, if the error names one."""
     why = error.strerror or str(error)
     return f"{error.filename}: {why}" if isinstance(error.filename, str) else why
 
 
 def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException | None:
-    """The first error of a task group; None where one of them is none of those expected."""
+    """Return the first error of a task group; None if one of them is unexpected."""
     if group.split(_EXPECTED)[1] is not None:
         return None
     return innermost(group)
@@ -279,9 +279,9 @@ def _raise(error: BaseException) -> NoReturn:
 
 
 def _written_out(name: str, code: int) -> int:
-    """Write out what is buffered, while its failure can still be told; the exit code.
+    """Flush what is buffered while a failure can still be reported; return the exit code.
 
-    The interpreter's own last flush would fail with a message of its own and exit code 120.
+    The interpreter's own last flush would fail with its own message and exit code 120.
     """
     try:
         sys.stdout.flush()
@@ -290,7 +290,7 @@ def _written_out(name: str, code: int) -> int:
         if code == OK and isinstance(error, BrokenPipeError):
             code = FAILURE
         elif code == OK:
-            code = _fail(name, f"cannot write what was asked for: {error.strerror}", FAILURE)
+            code = _fail(name, f"cannot write the output: {error.strerror}", FAILURE)
     try:
         sys.stderr.flush()
     except OSError:
@@ -299,7 +299,7 @@ def _written_out(name: str, code: int) -> int:
 
 
 def _fail(name: str, message: str, code: int) -> int:
-    """Say why in one line on stderr and return `code`."""
+    """Print the reason in one line on stderr and return `code`."""
     line = without_secret_keys(" ".join(message.split()))
     with suppress(OSError):  # a full or closed stderr changes nothing about the exit code
         click.echo(f"{name}: {clip(line)}", err=True)
@@ -307,9 +307,10 @@ def _fail(name: str, message: str, code: int) -> int:
 
 
 def _open_streams() -> None:
-    """Make every stream usable: the caller may have closed it, or have an encoding of few letters.
+    """Make every stream usable: the caller may have closed it, or its encoding may have few
+    letters.
 
-    A closed stdin is empty; what goes to a closed stdout is lost, as the caller wanted.
+    A closed stdin is empty; output to a closed stdout is lost, as the caller wanted.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
@@ -326,7 +327,7 @@ def _where(error: click.ClickException) -> str:
 
 
 def _mute(stream: IO[str]) -> None:
-    """Lose what a stream still holds, so that its last flush succeeds."""
+    """Discard a stream's buffer, so that its last flush succeeds."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)

@@ -1,4 +1,4 @@
-"""Filters at the command line: as JSON, or put together from options; the same on every command."""
+"""Build filters at the command line, from JSON or options; the same on every command."""
 
 from __future__ import annotations
 
@@ -18,33 +18,42 @@ F = TypeVar("F", bound=Callable[..., Any])
 _OPTIONS = (
     click.option(
         "--filter", "filters", metavar="JSON", multiple=True,
-        help="A whole filter; more are OR'd. The options below add to each.",
+        help="Match this filter; repeat to OR more. The options below add to each.",
     ),
-    click.option("--id", "ids", metavar="ID", multiple=True, help="note, nevent or hex."),
     click.option(
-        "--author", "-a", "authors", metavar="KEY", multiple=True, help="npub, nprofile or hex."
+        "--id", "ids", metavar="ID", multiple=True,
+        help="Match this event: note, nevent or hex.",
+    ),
+    click.option(
+        "--author", "-a", "authors", metavar="KEY", multiple=True,
+        help="Match this author: npub, nprofile or hex.",
     ),
     click.option(
         "--kind", "-k", "kinds", type=click.IntRange(0, 65535), metavar="KIND", multiple=True,
-        help="Of this kind.",
+        help="Match this kind.",
     ),
     click.option(
-        "--tag", "-t", "tags", metavar="NAME=VALUE", multiple=True, help="Such as e=ID."
+        "--tag", "-t", "tags", metavar="NAME=VALUE", multiple=True,
+        help="Match this tag, such as e=ID.",
     ),
     click.option(
-        "--since", metavar="TIME", type=Moment(), help='A date, "2 weeks ago", 3d, or Unix seconds.'
+        "--since", metavar="TIME", type=Moment(),
+        help='Match from this time on: a date, "2 weeks ago", 3d, or Unix seconds.',
     ),
-    click.option("--until", metavar="TIME", type=Moment(), help="The same."),
-    click.option("--search", metavar="TEXT", help="What a relay or store searches for (NIP-50)."),
+    click.option(
+        "--until", metavar="TIME", type=Moment(),
+        help="Match up to this time, written as --since.",
+    ),
+    click.option("--search", metavar="TEXT", help="Search for these words (NIP-50)."),
 )  # fmt: skip
 
 _LIMIT = click.option(
-    "--limit", type=click.IntRange(min=0), metavar="N", help="The newest alone, of each relay."
+    "--limit", type=click.IntRange(min=0), metavar="N", help="Ask each relay only for the newest."
 )
 
 
 class Conditions(NamedTuple):
-    """What the filter options say."""
+    """The values of the filter options."""
 
     filters: Sequence[str] = ()
     ids: Sequence[str] = ()
@@ -62,15 +71,15 @@ class Conditions(NamedTuple):
         return any(value not in (None, ()) for value in self)
 
     def optional(self) -> list[Filter]:
-        """As `chosen`, and none where no option was given."""
+        """As `chosen`, and an empty list if no option was given."""
         return self.chosen() if self.given else []
 
     def chosen(self) -> list[Filter]:
-        """The filters: options add to each whole filter, or make one where none is given.
+        """Return the filters: options add to each whole filter, or make one if none is given.
 
         As with nak, ids, authors, kinds and tag values join those of a filter; times, search and
-        limit take the place of its own. Raises InvalidInput for bad JSON, ids or keys,
-        click.UsageError for none at all.
+        limit replace its own. Raises InvalidInput for bad JSON, ids or keys, click.UsageError
+        without any.
         """
         from nostr_client.codecs.filters import Filter
         from nostr_client.codecs.nip19 import decode_pubkey
@@ -96,7 +105,7 @@ def filter_options(command: F) -> F:
 
 
 def limited_filter_options(command: F) -> F:
-    """As `filter_options`, with `--limit`: for what gives events, newest first."""
+    """Add `filter_options` and `--limit`, for commands that return events, newest first."""
     return _filter_options(_LIMIT(command))
 
 
@@ -120,7 +129,7 @@ def _with(
     tags: Mapping[str, Sequence[str]],
     bounds: Mapping[str, Any],
 ) -> Filter:
-    """A filter with further values in its lists and tags, and other bounds."""
+    """Return a filter with further values in its lists and tags, and other bounds."""
     changes: dict[str, Any] = {
         name: [*(getattr(filter, name) or ()), *more] for name, more in lists.items() if more
     }
@@ -131,7 +140,7 @@ def _with(
 
 
 def refuse_limits(filters: Sequence[Filter], what: str) -> None:
-    """Raise click.UsageError for a filter with a limit, of `what` takes all."""
+    """Raise click.UsageError for a filter with a limit, as `what` takes all events."""
     if any(one.limit is not None for one in filters):
         raise click.UsageError(f"{what} has no limit: `store query` prints the newest ones")
 

@@ -1,4 +1,4 @@
-"""The garbage collector of a program that runs for long and makes many small objects."""
+"""Tune the garbage collector of a long-running program with many small objects."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import gc
 from typing import Final
 
 YOUNG: Final = 100_000
-"""Objects between two looks for young garbage: Python's 700 is for small programs. Several hundred
-questions under way are 25,000 objects that live, which every look would go through for nothing."""
+"""Allocations between two collections of young objects: Python's 700 suits small programs. Several
+hundred concurrent questions are 25,000 live objects, which every collection would scan without
+effect."""
 
 
 def prepare_for_long_runs() -> None:
-    """Leave what was loaded so far alone from now on, and look for garbage less often.
+    """Exclude objects loaded so far from collection, and collect less often.
 
-    For the programs of this package, once they have loaded what they need: it is a setting of the
-    whole process, and costs a few megabytes.
+    The programs of this package call it once they have loaded their modules. It changes the whole
+    process, and costs a few megabytes.
     """
     gc.collect()
     gc.freeze()

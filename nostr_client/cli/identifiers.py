@@ -1,4 +1,4 @@
-"""`nostr-client encode` and `decode`: NIP-19 identifiers from hex, and what is in them."""
+"""`nostr-client encode` and `decode`: write NIP-19 identifiers from hex, and print their parts."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from nostr_client.cli.output import print_json
 F = TypeVar("F", bound=Callable[..., Any])
 
 hint_option: Callable[[F], F] = click.option(
-    "--hint", "relays", metavar="URL", multiple=True, help="A relay where it may be found."
+    "--hint", "relays", metavar="URL", multiple=True, help="Name a relay where it may be found."
 )
 author_option: Callable[[F], F] = click.option(
-    "--hint-author", "author", metavar="KEY", help="Who wrote it: npub, nprofile or hex."
+    "--hint-author", "author", metavar="KEY", help="Name its author: npub, nprofile or hex."
 )
 
 
@@ -28,7 +28,7 @@ def encode() -> None:
 @encode.command()
 @click.argument("key")
 def npub(key: str) -> None:
-    """The npub of KEY: hex, or an nprofile."""
+    """Print the npub of KEY: hex, or an nprofile."""
     from nostr_client.codecs import nip19
 
     click.echo(nip19.PublicKey(nip19.decode_pubkey(key)).encode())
@@ -37,7 +37,7 @@ def npub(key: str) -> None:
 @encode.command()
 @click.argument("id")
 def note(id: str) -> None:
-    """The note of ID: hex, or an nevent."""
+    """Print the note of ID: hex, or an nevent."""
     from nostr_client.codecs import nip19, typed
 
     click.echo(nip19.Note(typed.event_id(id)).encode())
@@ -47,7 +47,7 @@ def note(id: str) -> None:
 @click.argument("key")
 @hint_option
 def nprofile(key: str, relays: tuple[str, ...]) -> None:
-    """The nprofile of KEY: a key, with relays."""
+    """Print the nprofile of KEY: a key, with relays."""
     from nostr_client.codecs import nip19
 
     click.echo(nip19.Profile(nip19.decode_pubkey(key), relays).encode())
@@ -57,11 +57,11 @@ def nprofile(key: str, relays: tuple[str, ...]) -> None:
 @click.argument("id")
 @author_option
 @click.option(
-    "--hint-kind", "kind", metavar="KIND", type=click.IntRange(0, 65535), help="Its kind."
+    "--hint-kind", "kind", metavar="KIND", type=click.IntRange(0, 65535), help="Name its kind."
 )
 @hint_option
 def nevent(id: str, author: str | None, kind: int | None, relays: tuple[str, ...]) -> None:
-    """The nevent of ID: an event, with relays, author and kind."""
+    """Print the nevent of ID: an event, with relays, author and kind."""
     from nostr_client.codecs import nip19, typed
 
     by = None if author is None else nip19.decode_pubkey(author)
@@ -72,14 +72,14 @@ def nevent(id: str, author: str | None, kind: int | None, relays: tuple[str, ...
 @click.argument("address", metavar="KIND:KEY:D")
 @hint_option
 def naddr(address: str, relays: tuple[str, ...]) -> None:
-    """The naddr of an address: kind, author and `d` tag, with relays."""
+    """Print the naddr of an address: kind, author and `d` tag, with relays."""
     from nostr_client.codecs import nip19
     from nostr_client.errors import InvalidIdentifier
 
     found = nip19.event_or_address(address)
     kind, _, rest = found.partition(":")
     if not rest:
-        raise InvalidIdentifier(f"{address} is an event, no address: encode nevent takes it")
+        raise InvalidIdentifier(f"{address} is an event, not an address: encode nevent takes it")
     pubkey, _, identifier = rest.partition(":")
     click.echo(nip19.Address(int(kind), pubkey, identifier, relays).encode())
 
@@ -87,10 +87,10 @@ def naddr(address: str, relays: tuple[str, ...]) -> None:
 @click.command()
 @click.argument("identifier")
 def decode(identifier: str) -> None:
-    """Print what is in IDENTIFIER as JSON: npub, note, nprofile, nevent or naddr.
+    """Print the parts of IDENTIFIER as JSON: npub, note, nprofile, nevent or naddr.
 
-    With `nostr:` in front, or in the URL of a web viewer, too. A secret key is never printed:
-    `key show` has its public half.
+    A `nostr:` prefix and URLs of web viewers are accepted. A secret key is never printed: `key
+    show` prints its public half.
     """
     import msgspec
 

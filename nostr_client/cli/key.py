@@ -1,4 +1,4 @@
-"""`nostr-client key`: make a key, show the public side of one."""
+"""`nostr-client key`: make a key, show its public half."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ key_file_option: Callable[[F], F] = click.option(
     "--key-file",
     type=UserPath(path_type=str, dir_okay=False, allow_dash=True),
     metavar="FILE",
-    help=f"File that holds the secret key, nsec or hex; - reads stdin. Else ${KEY_VARIABLE}.",
+    help=f"Read the secret key, nsec or hex, from this file; - is stdin. Default: ${KEY_VARIABLE}.",
 )
 """The `--key-file` option; the command receives it as `key_file`."""
 
 
 def load_signer(key_file: str | None) -> KeySigner:
-    """The signer of the key in `key_file`, in stdin for `-`, else in the environment.
+    """Return the signer of the key in `key_file`, in stdin for `-`, else in the environment.
 
-    Raises click.UsageError when there is none, InvalidInput when it is no key or the file cannot
-    be read.
+    Raises click.UsageError without a key, InvalidInput if the key is invalid or the file cannot be
+    read.
     """
     from nostr_client.codecs.keys import KeySigner
 
@@ -50,7 +50,7 @@ def load_signer(key_file: str | None) -> KeySigner:
 
 
 def optional_signer(key_file: str | None) -> KeySigner | None:
-    """As `load_signer`, but None where neither a file nor the environment was given."""
+    """As `load_signer`, but return None if neither a file nor the environment names a key."""
     given = key_file is not None or os.environ.get(KEY_VARIABLE)
     return load_signer(key_file) if given else None
 
@@ -71,7 +71,7 @@ def _secret_text(key_file: str | None) -> str:
 
 @click.group(cls=CommandGroup)
 def key() -> None:
-    """Make and show keys. A secret key is never taken from the command line itself."""
+    """Make and show keys. No command takes a secret key as an argument."""
 
 
 @key.command()
@@ -80,7 +80,7 @@ def key() -> None:
 def gen(output: Path | None, as_json: bool) -> None:
     """Make a key pair.
 
-    Without --output the secret is printed on stdout. With it stdout gets the public key.
+    Without --output the secret key is printed on stdout; with it, stdout gets the public key.
     """
     from nostr_client.codecs.keys import KeySigner
 
@@ -102,7 +102,7 @@ def gen(output: Path | None, as_json: bool) -> None:
 @key_file_option
 @json_option
 def show(key_file: str | None, as_json: bool) -> None:
-    """Show the public key that belongs to a secret key, as npub and hex."""
+    """Show the public key of a secret key, as npub and hex."""
     public = _public(load_signer(key_file).pubkey)
     if as_json:
         print_json(public)
@@ -117,10 +117,10 @@ def _public(pubkey: str) -> dict[str, str]:
 
 
 def _write_secret(path: Path, nsec: str) -> None:
-    """A new file with mode 0600. Raises InvalidInput rather than overwriting a key, OSError."""
+    """Create a file with mode 0600. Raises InvalidInput instead of overwriting a key, OSError."""
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError as error:
-        raise InvalidInput(f"{path} is there; choose another name") from error
+        raise InvalidInput(f"{path} exists; choose another name") from error
     with os.fdopen(handle, "w", encoding="ascii") as file:
         file.write(nsec + "\n")

@@ -1,4 +1,4 @@
-"""How commands print: tables by rich on a terminal, JSON with `--json`."""
+"""Print results: tables by rich on a terminal, JSON with `--json`."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ output_option: Callable[[F], F] = click.option(
     "-o",
     metavar="FILE",
     type=UserPath(path_type=Path, dir_okay=False),
-    help="Write to this new file in place of stdout.",
+    help="Write to this new file instead of stdout.",
 )
 
 follow_option: Callable[[F], F] = click.option(
-    "--follow", "-f", is_flag=True, help="Go on with what is new until interrupted."
+    "--follow", "-f", is_flag=True, help="Continue with new events until interrupted."
 )
 
 once_option: Callable[[F], F] = click.option(
-    "--once", is_flag=True, help="Do once what there is to do, then end."
+    "--once", is_flag=True, help="Do the work that is due once, then end."
 )
 
 until_eof_option: Callable[[F], F] = click.option(
@@ -49,7 +49,7 @@ until_eof_option: Callable[[F], F] = click.option(
 )
 
 force_option: Callable[[F], F] = click.option(
-    "--force", is_flag=True, help="Replace what is there."
+    "--force", is_flag=True, help="Replace an existing file."
 )
 
 print_option: Callable[[F], F] = click.option(
@@ -58,11 +58,12 @@ print_option: Callable[[F], F] = click.option(
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console that honours NO_COLOR; into a pipe it prints no colour, and long lines whole.
+    """Return a console that honours NO_COLOR; into a pipe it prints no colour, and never breaks a
+    line.
 
-    It prints text as it is: what relays send may look like markup (`[red]`) or an emoji (`:x:`).
+    It prints text literally: text from relays may look like markup (`[red]`) or an emoji (`:x:`).
     """
-    from rich.console import Console  # 100 ms that commands without tables need not wait for
+    from rich.console import Console  # the import takes 100 ms, which commands without tables save
 
     out = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
     if not out.is_terminal:
@@ -71,7 +72,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def plain_table(*columns: str | Column, header: bool = True) -> Table:
-    """An empty table as every command prints one: no lines between columns, no cell cut."""
+    """Return an empty table in the common style: no lines between columns, no cell cut."""
     from rich.table import Column, Table
 
     made = (Column(one, overflow="fold") if isinstance(one, str) else one for one in columns)
@@ -79,7 +80,7 @@ def plain_table(*columns: str | Column, header: bool = True) -> Table:
 
 
 def print_table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
-    """Print a table; cells are text, foreign text has its control characters visible."""
+    """Print a table; cells are text, control characters in foreign text are visible."""
     from nostr_client.errors import clip
 
     table = plain_table(*columns)
@@ -94,7 +95,7 @@ def print_json(value: Any) -> None:
 
 
 def print_done(what: str, *, as_json: bool) -> None:
-    """Say that something was done; as JSON where that is asked for."""
+    """Report that something was done; as JSON on request."""
     if as_json:
         print_json({"done": True})
     else:
@@ -102,19 +103,20 @@ def print_done(what: str, *, as_json: bool) -> None:
 
 
 def cell(value: object) -> str:
-    """A value in a table for people: nothing for None, `true` and `false` as in JSON."""
+    """Return a value of a table for people: nothing for None, `true` and `false` as in JSON."""
     if value is None:
         return ""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def say(message: str) -> None:
-    """Print talk: a line on stderr."""
+    """Print a line for people on stderr."""
     click.echo(message, err=True)
 
 
 def moment(at: float, zone: tzinfo | None = UTC) -> str:
-    """A time for people; one that no calendar reaches stays a number: an event may name any."""
+    """Return a time for people; a number outside the calendar stays a number, as an event may name
+    any."""
     try:
         return datetime.fromtimestamp(at, zone).strftime("%Y-%m-%d %H:%M:%S")
     except (OSError, OverflowError, ValueError):
@@ -123,7 +125,7 @@ def moment(at: float, zone: tzinfo | None = UTC) -> str:
 
 @contextmanager
 def waiting(message: str) -> Iterator[None]:
-    """A spinner on stderr while the block runs, on a terminal alone."""
+    """Show a spinner on stderr while the block runs, only on a terminal."""
     out = console(stderr=True)
     if not out.is_terminal:
         yield

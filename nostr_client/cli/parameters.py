@@ -1,4 +1,4 @@
-"""Kinds of parameters that commands of every program take: paths and durations."""
+"""Types of parameters that commands of every program take: paths, times and durations."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     _PathType = click.Path[Any]
     _FloatType = click.ParamType[float]
     _IntType = click.ParamType[int]
-else:  # generic in new versions of click only
+else:  # generic only in new versions of click
     _PathType = click.Path
     _FloatType = click.ParamType
     _IntType = click.ParamType
 
 
 class UserPath(_PathType):
-    """A path, or a URL, as people write it: `~` is a home folder, and the empty text is no path.
+    """A path, or a URL, as people write it: `~` is a home folder, and empty text is refused.
 
-    A shell expands `~` in the first place of a word alone: not in `--store=~/x.db`, and not where
-    a program is started without one.
+    A shell expands `~` only at the beginning of a word: not in `--store=~/x.db`, and not if a
+    program is started without a shell.
     """
 
     def convert(
@@ -39,7 +39,7 @@ class UserPath(_PathType):
 
 
 def read_given(path: str, most: int) -> bytes:
-    """The first `most` bytes of a file that a command was given. Raises InvalidInput."""
+    """Return the first `most` bytes of a file given to a command. Raises InvalidInput."""
     try:
         with open(path, "rb") as file:
             return file.read(most)
@@ -60,7 +60,7 @@ def _user_path(
 
 
 class Moment(_IntType):
-    """Unix seconds, given as a date, a time ago, or themselves (`codecs.times`)."""
+    """Unix seconds, given as a date, a time ago, or a number (`codecs.times`)."""
 
     name = "time"
 
@@ -76,7 +76,7 @@ class Moment(_IntType):
 
 
 class Seconds(click.FloatRange):
-    """Seconds above 0, finite: `nan` is below no bound, and no range refuses it."""
+    """Seconds above 0, finite: `nan` passes every range check, so it is refused here."""
 
     def __init__(self, most: float | None = None) -> None:
         super().__init__(min=0, min_open=True, max=most)
@@ -86,7 +86,7 @@ class Seconds(click.FloatRange):
     ) -> float:
         found = float(super().convert(value, param, ctx))
         if not math.isfinite(found):
-            self.fail(f"{value!r} is no number of seconds", param, ctx)
+            self.fail(f"{value!r} is not a number of seconds", param, ctx)
         return found
 
 

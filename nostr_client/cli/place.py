@@ -1,8 +1,8 @@
-"""Where a command works: on a store's file, or through the agent that holds it.
+"""Choose where a command works: on a store's file, or through the agent that holds it.
 
-One process writes a store. While an agent does, what changes the store is asked of the agent, and
-so is what only it knows; everything else reads the file beside it. Words, results and exit codes
-are the same either way, and stderr says when it was the agent.
+One process writes a store. While an agent does, commands send it changes of the store and questions
+that only it can answer; all other commands read the file. Words, results and exit codes are the
+same either way, and stderr says if the agent answered.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from nostr_client.watch.history import Point
 
 GROUP: Final = "nostr_tally.agent"
-"""The entry points by which the agent's package offers its client: the SDK never imports it."""
+"""The entry points that offer the agent's client: the SDK never imports the agent."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Place(NamedTuple):
-    """What `--store`, `--api` and `--token-file` say; `given` is None where no store is named."""
+    """The values of `--store`, `--api` and `--token-file`; `given` is None if no store is named."""
 
     given: Path | None = None
     api: str | None = None
@@ -43,12 +43,13 @@ class Place(NamedTuple):
 
     @property
     def path(self) -> Path:
-        """The store's file, whether it is there or not."""
+        """The store's file, which may not exist."""
         return store_path() if self.given is None else self.given
 
     @property
     def there(self) -> Path:
-        """The store's file. Raises StoreError where none is: commands that read make none."""
+        """Return the store's file. Raises StoreError if it does not exist: commands that read
+        create none."""
         if not self.path.exists():
             raise StoreError(f"no store at {self.path}")
         return self.path
@@ -58,24 +59,24 @@ store_option: Callable[[F], F] = click.option(
     "--store",
     metavar="PATH",
     type=UserPath(path_type=Path, dir_okay=False),
-    help="The store's file. Else, where one is needed, $NOSTR_TALLY_STORE or store.db in the "
-    "user's data folder; for nostr-agent that of the configuration.",
+    help="Use this file as the store. Default, if one is needed: $NOSTR_TALLY_STORE, or store.db "
+    "in the user's data folder; nostr-agent takes it from its configuration.",
 )
 
 api_option: Callable[[F], F] = click.option(
-    "--api", metavar="URL", help="The agent's API. Else where the running agent says."
+    "--api", metavar="URL", help="Use the agent's API at this URL. Default: the running agent's."
 )
 
 token_option: Callable[[F], F] = click.option(
     "--token-file",
     metavar="FILE",
     type=UserPath(path_type=Path, dir_okay=False),
-    help="The file with the API's token. Else where the running agent says.",
+    help="Read the API's token from this file. Default: the running agent's.",
 )
 
 
 def place_option(command: F) -> F:
-    """`--store`, `--api` and `--token-file`; the command receives `place`."""
+    """Add `--store`, `--api` and `--token-file`; the command receives `place`."""
 
     @functools.wraps(command)
     def with_place(
@@ -87,7 +88,7 @@ def place_option(command: F) -> F:
 
 
 class Kept(NamedTuple):
-    """A watch as it is kept: when it was asked last, its newest number, and some before that."""
+    """A stored watch: when it was last asked, its newest number, and some numbers before that."""
 
     watch: Watch
     asked_at: int | None
@@ -96,7 +97,7 @@ class Kept(NamedTuple):
 
 
 class Offer(NamedTuple):
-    """A stream of counters: subjects that it takes, and what its sources bring."""
+    """A stream of counters: the subjects that it takes, and those that its sources send."""
 
     name: str
     subjects: tuple[str, ...]
@@ -104,7 +105,7 @@ class Offer(NamedTuple):
 
 
 class WatchCommands(Protocol):
-    """What the commands of watches ask, of a file or of an agent. All may raise NostrTallyError."""
+    """The operations of commands of watches, on a file or an agent. All raise NostrTallyError."""
 
     async def watches(self) -> list[Kept]: ...
 
@@ -122,7 +123,7 @@ class WatchCommands(Protocol):
 
 
 class CounterCommands(Protocol):
-    """What the commands of counters ask, of a file, a nats-server or an agent."""
+    """The operations of commands of counters, on a file, a nats-server or an agent."""
 
     async def offers(self) -> list[Offer]: ...
 
@@ -142,7 +143,7 @@ class CounterCommands(Protocol):
 
 
 class Agent(WatchCommands, CounterCommands, Protocol):
-    """A running agent. What it alone knows comes as its API shows it: as JSON objects."""
+    """A running agent. Its own state comes as its API shows it: as JSON objects."""
 
     @property
     def url(self) -> str: ...
@@ -150,7 +151,7 @@ class Agent(WatchCommands, CounterCommands, Protocol):
     async def close(self) -> None: ...
 
     async def ask_watch(self, name: str) -> Counted:
-        """Have every relay of a watch asked now; its number once each was."""
+        """Ask every relay of a watch now; return its number once each was asked."""
         ...
 
     async def links(self) -> list[Mapping[str, Any]]: ...
@@ -170,14 +171,14 @@ class Agent(WatchCommands, CounterCommands, Protocol):
     async def remove_sync(self, name: str) -> None: ...
 
     async def run_sync(self, name: str) -> Mapping[str, Any]:
-        """Have a sync run now; what came of it once it has ended."""
+        """Run a sync now; return its result once it has ended."""
         ...
 
     async def cancel_sync(self, name: str) -> None: ...
 
 
 class Finder(Protocol):
-    """How the agent's package finds one: at `api`, else the one that holds `store`."""
+    """Finds an agent, in the agent's package: at `api`, else the one that holds `store`."""
 
     def __call__(
         self, store: Path | None, api: str | None, token_file: Path | None
@@ -186,7 +187,7 @@ class Finder(Protocol):
 
 @asynccontextmanager
 async def agent_at(place: Place, *, holds: bool = True) -> AsyncIterator[Agent | None]:
-    """The agent that a place names, else, where that matters (`holds`), the one that has its store.
+    """Yield the agent that a place names, else, if `holds`, the one that has its store.
 
     Raises InvalidInput, NetworkError.
     """
@@ -204,9 +205,9 @@ async def agent_at(place: Place, *, holds: bool = True) -> AsyncIterator[Agent |
 
 @asynccontextmanager
 async def the_agent(place: Place) -> AsyncIterator[Agent]:
-    """The agent, for what only a running one knows: of the store that is named, else any.
+    """Yield the agent, for what only a running one knows: of the named store, else any.
 
-    Raises NetworkError where none runs.
+    Raises NetworkError if none runs.
     """
     named = place.given is not None
     async with agent_at(place, holds=named) as found:
@@ -224,7 +225,8 @@ async def the_agent(place: Place) -> AsyncIterator[Agent]:
 
 
 def _find(store: Path | None, api: str | None, token_file: Path | None) -> Agent | None:
-    """By the agent's package, where it is installed; without a run file there is none to ask."""
+    """Find the agent through its package, if installed; without a run file there is no agent to
+    ask."""
     if api is None and not any(path.exists() for path in addresses_places()):
         return None
     from importlib.metadata import entry_points

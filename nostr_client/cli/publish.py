@@ -1,4 +1,4 @@
-"""`nostr-client publish`: hand events to many relays."""
+"""`nostr-client publish`: send events to many relays."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from nostr_client.options import Options
 
 _LARGEST = 64 * 2**20
-"""Bytes of events that are read before the first is sent: each is verified first."""
+"""Most bytes of events, all read before the first is sent: each is verified first."""
 
 
 @click.command()
@@ -43,7 +43,7 @@ _LARGEST = 64 * 2**20
     default=1,
     show_default=True,
     metavar="KIND",
-    help="The kind of what --content makes.",
+    help="Give the event of --content this kind.",
 )
 @click.option(
     "--tag",
@@ -51,8 +51,8 @@ _LARGEST = 64 * 2**20
     "tags",
     metavar="NAME=VALUE|JSON",
     multiple=True,
-    help='Its tags: e=note1…, or all elements as a JSON array: ["e","note1…","","reply"]; a name '
-    "alone where the tag has no value, such as - (NIP-70).",
+    help='Give it this tag: e=note1…, or all elements as JSON: ["e","note1…","","reply"]; a '
+    "name alone for a tag without a value, such as - (NIP-70).",
 )
 @relay_option
 @timeout_option
@@ -74,8 +74,8 @@ def publish(
 ) -> None:
     """Publish events: signed JSON, one a line, in FILE or stdin, or one made from --content.
 
-    Every event is verified before the first is sent. Exit code 0 when any relay took each event, 1
-    when those that answered refused one.
+    Every event is verified before the first is sent. Exit code 0 if each event was accepted by some
+    relay, 1 if all relays that answered refused one.
     """
     from nostr_client.client import NostrClient
 
@@ -88,7 +88,9 @@ def publish(
         events, signer = [_signed(content, kind, tags, own)], own
     else:
         if tags:
-            raise click.UsageError("--tag goes with --content: a signed event has its tags")
+            raise click.UsageError(
+                "--tag goes with --content: the tags of a signed event are fixed"
+            )
         events = _given(file)
         signer = optional_signer(key_file)
     client = NostrClient(urls, timeout=timeout, signer=signer, options=network)
@@ -99,7 +101,8 @@ def publish(
 
 
 def _given(file: str | None) -> list[VerifiedEvent]:
-    """One event as JSON of any form, or several, one a line. Raises InvalidEvent, InvalidInput."""
+    """Return one event from JSON in any layout, or several, one a line. Raises InvalidEvent,
+    InvalidInput."""
     from nostr_client.codecs.event import parse_event
     from nostr_client.codecs.keys import verify
     from nostr_client.errors import InvalidEvent, InvalidInput
@@ -110,7 +113,7 @@ def _given(file: str | None) -> list[VerifiedEvent]:
         raise InvalidInput(f"more than {_LARGEST} bytes of events: publish them in parts")
     lines = [(n, one.strip()) for n, one in enumerate(raw.split(b"\n"), 1) if one.strip()]
     if not lines:
-        raise InvalidInput("nothing to publish: there is no event")
+        raise InvalidInput("nothing to publish: the input has no event")
     first = lines[0][1]
     if len(lines) == 1 or not (first.startswith(b"{") and first.endswith(b"}")):
         return [_sound(verify(parse_event(raw)))]
@@ -125,7 +128,7 @@ def _given(file: str | None) -> list[VerifiedEvent]:
 
 
 def _sound(event: VerifiedEvent) -> VerifiedEvent:
-    """The event; raises InvalidEvent for one that would publish a secret key."""
+    """Return the event; raises InvalidEvent for one that would publish a secret key."""
     from nostr_client.errors import InvalidEvent, holds_secret_key
 
     if holds_secret_key(event.event.to_json()):
@@ -145,7 +148,7 @@ def _signed(content: str, kind: int, tags: Sequence[str], signer: KeySigner) -> 
 async def _publish(
     client: NostrClient, events: Sequence[VerifiedEvent], seconds: float, as_json: bool
 ) -> list[int]:
-    """Publish one event after the other, and report each; the exit code of each."""
+    """Publish one event after the other, and report each; return the exit code of each."""
     codes = []
     async with client:
         for event in events:
@@ -162,11 +165,11 @@ def _report(event: VerifiedEvent, results: Mapping[str, PublishResult], as_json:
     from nostr_client.errors import clip
 
     if as_json:
-        told = [
+        answers = [
             {"relay": relay, "status": str(result.status), "message": result.message}
             for relay, result in results.items()
         ]
-        print_json({"event": msgspec.to_builtins(event.event), "relays": told})
+        print_json({"event": msgspec.to_builtins(event.event), "relays": answers})
         return
     table = plain_table("relay", "status", "message")
     for relay, result in results.items():

@@ -1,4 +1,4 @@
-"""What several commands ask alike: the question, whom to believe, where relays are, what moves."""
+"""Options that several commands share: the question, trust, where relays are found, what moves."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ trust_option: Callable[[F], F] = click.option(
     "--trust",
     metavar="POLICY",
     type=click.Choice(["exclude", "flag", "off"]),
-    help="What to do about claims that cannot be true: exclude (by default), flag or off.",
+    help="Handle claims that cannot be true: exclude (the default), flag or off.",
 )
 
 trusted_option: Callable[[F], F] = click.option(
-    "--trusted", metavar="URL", multiple=True, help="Believe this relay in any case."
+    "--trusted", metavar="URL", multiple=True, help="Trust this relay whatever the tests say."
 )
 
 indexer_option: Callable[[F], F] = click.option(
@@ -41,8 +41,8 @@ indexer_option: Callable[[F], F] = click.option(
     metavar="URL",
     multiple=True,
     envvar=INDEXERS_VARIABLE,
-    help=f"Where relay lists are found (NIP-65): where no relay is named, the target's author's "
-    f"are asked. Else those of ${INDEXERS_VARIABLE}.",
+    help=f"Look relay lists (NIP-65) up here; if no relay is named, the target's author's relays "
+    f"are asked. Default: those of ${INDEXERS_VARIABLE}.",
 )
 
 deny_option: Callable[[F], F] = click.option(
@@ -50,7 +50,7 @@ deny_option: Callable[[F], F] = click.option(
     "denied",
     metavar="URL|HOST",
     multiple=True,
-    help="Never ask this relay, or this host and its subdomains, where a relay list names it.",
+    help="Never ask this relay, or this host and its subdomains, even if a relay list names it.",
 )
 
 most_option: Callable[[F], F] = click.option(
@@ -58,7 +58,7 @@ most_option: Callable[[F], F] = click.option(
     type=click.IntRange(min=1, max=100),
     default=4,
     show_default=True,
-    help="Ask so many relays of a relay list at most.",
+    help="Ask at most this many relays of a relay list.",
 )
 
 max_events_option: Callable[[F], F] = click.option(
@@ -66,11 +66,11 @@ max_events_option: Callable[[F], F] = click.option(
     type=click.IntRange(min=1),
     default=20_000,
     show_default=True,
-    help="Read so many events from one relay.",
+    help="Read at most this many events from one relay.",
 )
 
 keep_option: Callable[[F], F] = click.option(
-    "--keep-events", is_flag=True, help="Keep events that are read in the store, not claims alone."
+    "--keep-events", is_flag=True, help="Store the events that are read, not only claims."
 )
 
 
@@ -78,15 +78,15 @@ interval_option: Callable[[F], F] = click.option(
     "--interval",
     metavar="DURATION",
     type=Duration(),
-    help="How often, as 30s or 6h; 10s at least. Else 30m for a watch, and 1h for a sync.",
+    help="Repeat this often, as 30s or 6h; 10s at least. Default: 30m for a watch, 1h for a sync.",
 )
 
 
 include_private_option: Callable[[F], F] = click.option(
     "--include-private",
     is_flag=True,
-    help="Events of private kinds too, without naming them by --kind: messages, drafts, wallets, "
-    "application data, lists.",
+    help="Include events of private kinds, even without naming them by --kind: messages, drafts, "
+    "wallets, application data, lists.",
 )
 
 _MOVING = (
@@ -96,13 +96,14 @@ _MOVING = (
         type=click.Choice(["down", "up", "both"]),
         default="down",
         show_default=True,
-        help="down: from the relays, or from RELAY_A to RELAY_B; up: the other way; or both.",
+        help="Move events down: from the relays, or from RELAY_A to RELAY_B; up: the other way; or "
+        "both.",
     ),
     include_private_option,
     click.option(
         "--include-others",
         is_flag=True,
-        help="Hand over events by other keys than yours too.",
+        help="Also send events by other keys than yours.",
     ),
 )
 
@@ -112,7 +113,7 @@ window_option: Callable[[F], F] = click.option(
     type=click.IntRange(min=1),
     default=25_000,
     show_default=True,
-    help="Local events compared in one session.",
+    help="Compare this many local events in one session.",
 )
 
 dry_run_option: Callable[[F], F] = click.option(
@@ -121,7 +122,7 @@ dry_run_option: Callable[[F], F] = click.option(
 
 
 def moving_options(command: F) -> F:
-    """Which way events go, and what may leave besides the user's own public events."""
+    """Add the direction, and what may leave besides the user's own public events."""
     for option in reversed(_MOVING):
         command = option(command)
     return command
@@ -132,17 +133,17 @@ from_option: Callable[[F], F] = click.option(
     "file",
     metavar="FILE",
     type=UserPath(path_type=str, allow_dash=True),
-    help="More of them, one a line, from a file; - is stdin.",
+    help="Read more of the arguments from this file, one a line; - is stdin.",
 )
 
 _LARGEST_LIST = 64 * 2**20
-"""Bytes of a list of targets."""
+"""Most bytes of a list of targets."""
 
 
 def listed(file: str | None) -> list[tuple[int, str]]:
-    """The lines of a list that are neither empty nor a comment (#), with their numbers.
+    """Return the lines of a list that are neither empty nor a comment (#), with their numbers.
 
-    None: no list. Raises InvalidInput for one that cannot be read or is too long.
+    None: an empty list. Raises InvalidInput if the list cannot be read or is too long.
     """
     if file is None:
         return []
@@ -155,7 +156,7 @@ def listed(file: str | None) -> list[tuple[int, str]]:
 
 
 def asked_query(what: str | None, target: str | None, conditions: Conditions) -> Query:
-    """The question of WHAT and TARGET, or of the filter options.
+    """Return the question of WHAT and TARGET, or of the filter options.
 
     Raises click.UsageError, InvalidFilter, InvalidIdentifier.
     """
@@ -178,7 +179,7 @@ def asked_query(what: str | None, target: str | None, conditions: Conditions) ->
 def relay_choice(
     indexers: Sequence[str], denied: Sequence[str] = (), most: int = 4
 ) -> RelayChoice | None:
-    """How relays are found where none is named; None without an indexer."""
+    """Return how to find relays if none is named; None without an indexer."""
     from nostr_client.network.outbox import RelayChoice
 
     if not indexers:

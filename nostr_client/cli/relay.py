@@ -1,4 +1,4 @@
-"""`nostr-client relay`: what a relay says about itself."""
+"""`nostr-client relay`: a relay's description of itself, a test of it, and an agent's relays."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @click.group(cls=CommandGroup)
 def relay() -> None:
-    """Look at relays: one by what it says of itself, and all that an agent knows."""
+    """Show a relay's description of itself, test it, and list the relays of an agent."""
 
 
 relay.add_command(check)
@@ -40,21 +40,21 @@ relay.add_command(check)
 @network_options()
 @json_option
 def show(url: str, timeout: float, network: Options, as_json: bool) -> None:
-    """Show the relay's own description (NIP-11). What it says about itself is a claim, too."""
+    """Show the relay's own description (NIP-11). It is a claim, too."""
     import msgspec
 
-    told = msgspec.to_builtins(run_async(_info(url, timeout, network)))
+    document = msgspec.to_builtins(run_async(_info(url, timeout, network)))
     if as_json:
-        print_json(told)
+        print_json(document)
     else:
-        _show(told)
+        _show(document)
 
 
 @relay.command("list")
 @place_option
 @json_option
 def list_(place: Place, as_json: bool) -> None:
-    """List every relay of the agent: connection, latency, what it can, what it has to do."""
+    """List every relay of the agent: connection, latency, abilities, tasks."""
     found = run_async(_relays(place))
     if as_json:
         print_json(found)
@@ -83,14 +83,14 @@ async def _info(url: str, seconds: float, options: Options) -> RelayInfo:
         return await client.relay_info(url)
 
 
-def _show(told: dict[str, Any]) -> None:
+def _show(document: dict[str, Any]) -> None:
     from rich.text import Text
 
     from nostr_client.errors import clip
 
     table = plain_table(header=False)
-    limits = told.pop("limitation")
-    rows = told | {name: value for name, value in limits.items() if value is not None}
+    limits = document.pop("limitation")
+    rows = document | {name: value for name, value in limits.items() if value is not None}
     for name, value in rows.items():
         if value not in ("", None):
             listed = isinstance(value, (list, tuple))

@@ -1,4 +1,4 @@
-"""`nostr-client relay check`: what a relay does, test by test."""
+"""`nostr-client relay check`: test a relay against the NIPs."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 @click.option(
     "--write",
     is_flag=True,
-    help="Write a few events of your key, see what becomes of them, and delete them.",
+    help="Write a few events with your key, read them back, and delete them.",
 )
-@click.option("--anonymous", is_flag=True, help="Answer AUTH by a fresh key instead of yours.")
+@click.option("--anonymous", is_flag=True, help="Answer AUTH with a fresh key instead of yours.")
 @timeout_option
 @key_file_option
 @network_options()
@@ -43,9 +43,9 @@ def check(
 ) -> None:
     """Test whether the relay does what the NIPs and its own document say.
 
-    It is asked about its own events, 200 messages at most, at the usual rate. Each test ends as
-    right, wrong, noted (a limit or a choice that is allowed) or not tested. Exit code 1 where one
-    is wrong.
+    The test queries the relay's own events, with 200 messages at most, at the usual rate. The
+    result of each test is right, wrong, noted (a limit or a choice that is allowed) or not tested.
+    Exit code 1 if one is wrong.
     """
     signer = _signer(write, anonymous, key_file)
     with waiting("checking"):

@@ -1,4 +1,4 @@
-"""The options of every command with relays, and what statuses mean for the exit code."""
+"""The options of every command with relays, and the exit code for the statuses of relays."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 RELAYS_VARIABLE = "NOSTR_TALLY_RELAYS"
 
 ALL: Final = "all"
-"""What `--unlimited` takes for every relay."""
+"""The value of `--unlimited` that stands for every relay."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -29,7 +29,7 @@ relay_option: Callable[[F], F] = click.option(
     metavar="URL",
     multiple=True,
     envvar=RELAYS_VARIABLE,
-    help=f"A relay to ask; repeat for more. Else those of ${RELAYS_VARIABLE}.",
+    help=f"Ask this relay; repeat for more. Default: those of ${RELAYS_VARIABLE}.",
 )
 """The repeatable `--relay`; the command receives a tuple as `relays`."""
 
@@ -39,7 +39,7 @@ timeout_option: Callable[[F], F] = click.option(
     type=Seconds(most=86_400),
     default=15.0,
     show_default=True,
-    help="Wait so long for all relays together.",
+    help="Wait at most this long for all relays together.",
 )
 """`--timeout`, in seconds."""
 
@@ -47,30 +47,30 @@ timeout_option: Callable[[F], F] = click.option(
 proxy_option: Callable[[F], F] = click.option(
     "--proxy",
     metavar="URL",
-    help="Reach everything through this SOCKS5 or HTTP proxy, such as socks5h://127.0.0.1:9050; "
-    "none: no proxy. Else those of $ALL_PROXY, $HTTPS_PROXY and $HTTP_PROXY; $NO_PROXY names "
-    "hosts that are reached directly.",
+    help="Connect through this SOCKS5 or HTTP proxy, such as socks5h://127.0.0.1:9050; "
+    "none: no proxy. Default: those of $ALL_PROXY, $HTTPS_PROXY and $HTTP_PROXY; $NO_PROXY names "
+    "hosts with direct connections.",
 )
 _UNLIMITED: Callable[[F], F] = click.option(
     "--unlimited",
     metavar="URL",
     multiple=True,
-    help="Ask this relay of yours as fast as it answers, without the budget that public relays "
-    "have; repeat for more, all: no relay has one.",
+    help="Ask this relay of yours as fast as it answers, without the budget of public relays; "
+    "repeat for more, all: no relay has a budget.",
 )
 
 _STRANGERS: Callable[[F], F] = click.option(
     "--strangers-by-proxy",
     is_flag=True,
-    help="Reach hosts that only others name (relay lists, wallets) through the proxy too, which "
+    help="Also connect through the proxy to hosts that only others name (relay lists, wallets); it "
     "resolves their names unchecked.",
 )
 
 
 def network_options(*, strangers: bool = False) -> Callable[[F], F]:
-    """Add the options of how relays are reached; the command receives them as `network`, Options.
+    """Add the options of connections; the command receives them as `network`, Options.
 
-    `strangers`: the command looks relay lists up, and so connects to relays that others name.
+    `strangers`: the command looks up relay lists, and so connects to relays that others name.
     """
 
     def add(command: F) -> F:
@@ -93,7 +93,7 @@ def network_options(*, strangers: bool = False) -> Callable[[F], F]:
 
 
 def _network(proxy: str | None, unlimited: Sequence[str], strangers_by_proxy: bool) -> Options:
-    """Raises InvalidInput for what is no proxy, InvalidRelayURL."""
+    """Build the proxies. Raises InvalidInput for an invalid proxy, InvalidRelayURL."""
     from nostr_client.options import ConnectionOptions, Options, RelayBudget
 
     return Options(
@@ -105,9 +105,9 @@ def _network(proxy: str | None, unlimited: Sequence[str], strangers_by_proxy: bo
 
 
 def chosen_relays(relays: Sequence[str]) -> list[str]:
-    """The relays to ask, each once, as the user wrote them.
+    """Return the relays to ask, each once, as the user wrote them.
 
-    Raises click.UsageError for none, InvalidRelayURL for what is no relay URL.
+    Raises click.UsageError without a relay, InvalidRelayURL for an invalid URL.
     """
     if not relays:
         raise click.UsageError(f"no relay: give --relay URL or set {RELAYS_VARIABLE}")
@@ -118,13 +118,14 @@ def chosen_relays(relays: Sequence[str]) -> list[str]:
 
 
 def worst_code(codes: Sequence[int]) -> int:
-    """Of many questions: 0 when each was answered, 124 when all others timed out, else 3."""
+    """Return the code of many questions: 0 if each was answered, 124 if all others timed out, else
+    3."""
     failed = {code for code in codes if code != OK}
     return NO_RELAY if len(failed) > 1 else next(iter(failed), OK)
 
 
 def outcome_code(statuses: Sequence[str]) -> int:
-    """0 when any relay answered, 124 when every one timed out, else 3."""
+    """Return 0 if any relay answered, 124 if every one timed out, else 3."""
     if "ok" in statuses:
         return OK
     return TIMEOUT if all(status == "timeout" for status in statuses) else NO_RELAY

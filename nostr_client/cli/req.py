@@ -1,4 +1,4 @@
-"""`nostr-client req`: events of many relays as JSON lines, verified, each once."""
+"""`nostr-client req`: print events of many relays as JSON lines, verified, each once."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @click.option(
     "--paginate",
     is_flag=True,
-    help="Read every relay to its end, page by page, whatever it sends at once.",
+    help="Read every relay to its end, page by page.",
 )
 @key_file_option
 @network_options()
@@ -52,10 +52,10 @@ def req(
 ) -> None:
     """Print the events that match, one JSON object a line.
 
-    Every event is verified and printed once, whichever relays have it. Without --follow this ends
-    when every relay has answered. A relay's own cap may cut its answer: stderr says so where the
-    relay does. --paginate reads on to the end, with a deadline for each page instead of --timeout;
-    stderr names what a relay did not give.
+    Every event is verified and printed once, even if several relays have it. Without --follow the
+    command ends when every relay has answered. A relay's own cap may cut its answer: stderr says so
+    if the relay does. --paginate reads on to the end, with a deadline for each page instead of
+    --timeout; stderr names what is missing of each relay.
     """
     from nostr_client.client import NostrClient
 
@@ -91,15 +91,15 @@ async def _print_events(
                     async for found in events:
                         click.echo(found.event.to_json().encode())
             except (TimeoutError, RelayError):
-                pass  # stands in the sources
-            told = [(url, *_status(source)) for url, source in events.sources.items()]
-    return [*told, *((url, *_UNSEARCHED) for url in skipped)]
+                pass  # the sources have the reason
+            statuses = [(url, *_status(source)) for url, source in events.sources.items()]
+    return [*statuses, *((url, *_UNSEARCHED) for url in skipped)]
 
 
 async def _print_pages(
     client: NostrClient, urls: Sequence[str], filters: Sequence[Filter]
 ) -> list[tuple[str, str, str]]:
-    """Read all relays at once, each to its end; the id of every event is held meanwhile."""
+    """Read all relays at once, each to its end; the id of every event stays in memory meanwhile."""
     seen: set[str] = set()
     async with client:
         skipped = await _without_search(client, urls) if any(f.search for f in filters) else []
@@ -111,7 +111,7 @@ async def _print_pages(
 async def _paged(
     client: NostrClient, url: str, filters: Sequence[Filter], seen: set[str]
 ) -> tuple[str, str, str]:
-    """Read one relay; its URL, status, and what it did not give."""
+    """Read one relay; return its URL, status, and what it did not send."""
     from nostr_client.count.claiming import status_of
     from nostr_client.errors import RelayError
     from nostr_client.network.paging.range_reader import Walk
@@ -142,9 +142,9 @@ _UNSEARCHED = (
 
 
 async def _without_search(client: NostrClient, urls: Sequence[str]) -> list[str]:
-    """The relays that say they do not search: they would send events that nobody asked for."""
-    told = await asyncio.gather(*(client.pool.relay(url).supports(50) for url in urls))
-    return [url for url, supports in zip(urls, told, strict=True) if supports is False]
+    """Return relays whose document lists no search: they would send events that do not match."""
+    supported = await asyncio.gather(*(client.pool.relay(url).supports(50) for url in urls))
+    return [url for url, supports in zip(urls, supported, strict=True) if supports is False]
 
 
 def _status(source: Source) -> tuple[str, str]:
@@ -159,12 +159,12 @@ def _status(source: Source) -> tuple[str, str]:
 
 
 def _lacking(source: Source) -> list[str]:
-    """What a relay that answered did not give: events beyond its cap, frames without meaning."""
+    """Return what is missing of a relay that answered: events beyond its cap, unreadable frames."""
     from nostr_client.codecs.messages import Hint
 
     lacking = []
     if source.tally.hint is Hint.MORE and all(one.limit is None for one in source.filters):
-        lacking.append("it holds more events than it sent: ask again with --until")
+        lacking.append("it has more events than it sent: ask again with --until")
     if source.tally.malformed:
         lacking.append(f"{plural(source.tally.malformed, 'frame')} could not be read")
     return lacking

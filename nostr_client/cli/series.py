@@ -1,4 +1,4 @@
-"""A watch's history on its way out: as text, CSV, JSON, Parquet, or a picture."""
+"""Write a watch's history: as text, CSV, JSON, Parquet, or a picture."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ _FLAGS = ("exact", "as_said")
 
 
 def as_dicts(points: Sequence[Point]) -> list[dict[str, Any]]:
-    """The points as JSON values."""
+    """Return the points as JSON values."""
     return [{name: getattr(point, name) for name in COLUMNS} for point in points]
 
 
 def as_csv(points: Sequence[Point]) -> str:
-    """One row a point with a header; times in Unix seconds, an empty cell where nothing bounds."""
+    """Write one row for each point with a header; times in Unix seconds, an empty cell for no
+    bound."""
     out = io.StringIO()
     writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
     writer.writeheader()
@@ -35,7 +36,7 @@ def as_csv(points: Sequence[Point]) -> str:
 
 
 def write_parquet(points: Sequence[Point], path: Path) -> None:
-    """One row a point, zstd. Raises MissingExtra without pyarrow."""
+    """Write one row for each point, with zstd. Raises MissingExtra without pyarrow."""
     with optional("Parquet"):
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -47,7 +48,7 @@ def write_parquet(points: Sequence[Point], path: Path) -> None:
 
 
 def plot(points: Sequence[Point], path: Path, title: str) -> None:
-    """The series as a PNG: the value as a line, its interval as a band. Raises MissingExtra."""
+    """Draw the series as a PNG: value as a line, interval as a band. Raises MissingExtra."""
     import numpy as np
 
     with optional("a plot"):
@@ -67,19 +68,19 @@ def plot(points: Sequence[Point], path: Path, title: str) -> None:
 
 
 def sparkline_of(points: Sequence[Point], width: int = 40) -> str:
-    """The series as a line of blocks."""
+    """Return the series as a line of blocks."""
     from nostr_client.watch import sparkline
 
     return sparkline((point.value for point in points), width)
 
 
 def lines_of(points: Sequence[Point], most: int = 20) -> list[str]:
-    """The last points as lines."""
+    """Return the last points as lines."""
     return [f"{moment(point.at)}  {number(point)}" for point in points[-most:]]
 
 
 def number(point: Point) -> str:
-    """A point's number with how sure it is, as `count` says it."""
+    """Return a point's number with its precision, as `count` prints it."""
     from nostr_client.codecs.display import said
     from nostr_client.count.merge import Figure
 
@@ -97,7 +98,7 @@ def number(point: Point) -> str:
 
 
 def moment(at: float | None) -> str:
-    """A time for people, in UTC; "never" for None."""
+    """Return a time for people, in UTC; "never" for None."""
     if at is None:
         return "never"
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")

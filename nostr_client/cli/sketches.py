@@ -1,4 +1,4 @@
-"""`nostr-client hll`: HyperLogLog registers (NIP-45) by hand, for whoever studies them."""
+"""`nostr-client hll`: compute HyperLogLog registers (NIP-45) by hand, to study them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ registers_argument = click.argument("registers", metavar="HEX")
 
 @click.group(name="hll", cls=CommandGroup)
 def sketches() -> None:
-    """HyperLogLog registers of NIP-45: 256 bytes, as 512 hex digits."""
+    """Compute HyperLogLog registers of NIP-45: 256 bytes, as 512 hex digits."""
 
 
 @sketches.command()
@@ -30,7 +30,7 @@ def offset(filter: str) -> None:
 
     found = hll.offset(filter_of(filter).to_dict())
     if found is None:
-        raise InvalidFilter("NIP-45 gives this filter no offset: it wants a tag attribute")
+        raise InvalidFilter("NIP-45 defines no offset for this filter: it needs a tag attribute")
     click.echo(found)
 
 
@@ -40,7 +40,7 @@ def offset(filter: str) -> None:
 def from_events(offset: int, file: str) -> None:
     """Print the registers of the authors of events, one JSON object a line in FILE or stdin.
 
-    Nothing is verified, as only authors are counted. Exit code 1: a line is no event.
+    Nothing is verified, as only authors count. Exit code 1 if a line is not an event.
     """
     from nostr_client.codecs.event import parse_event
 
@@ -61,7 +61,7 @@ def from_events(offset: int, file: str) -> None:
 @sketches.command()
 @click.argument("registers", metavar="[HEX]...", nargs=-1)
 def merge(registers: tuple[str, ...]) -> None:
-    """Print the union of registers of one offset; without any, those on stdin, one a line."""
+    """Print the union of registers of one offset; by default of those on stdin, one a line."""
     given = registers or sys.stdin.read().split()
     click.echo(hll.to_hex(hll.merge(*map(_read, given)) if given else hll.EMPTY))
 
@@ -70,7 +70,7 @@ def merge(registers: tuple[str, ...]) -> None:
 @registers_argument
 @json_option
 def estimate(registers: str, as_json: bool) -> None:
-    """Print how many people registers tell of, and the range that holds the truth 95 in 100."""
+    """Print the number of people that registers estimate, and its 95 % interval."""
     found = hll.estimate(_read(registers))
     low, high = hll.interval(found)
     if as_json:
@@ -79,7 +79,7 @@ def estimate(registers: str, as_json: bool) -> None:
             {"estimate": None if full else found, "low": low, "high": None if full else high}
         )
     elif math.isinf(found):
-        click.echo(f"more than registers can tell, at least {low:,.0f}")
+        click.echo(f"more than registers can count, at least {low:,.0f}")
     else:
         click.echo(f"{found:,.0f} ({low:,.0f} to {high:,.0f})")
 
@@ -89,7 +89,7 @@ def estimate(registers: str, as_json: bool) -> None:
 @click.argument("b", metavar="HEX")
 @json_option
 def overlap(a: str, b: str, as_json: bool) -> None:
-    """Print how many people two registers of one offset share."""
+    """Print how many people two sets of registers of one offset share."""
     found = hll.overlap(_read(a), _read(b))
     if as_json:
         print_json({name: _finite(value) for name, value in found._asdict().items()})
@@ -98,7 +98,7 @@ def overlap(a: str, b: str, as_json: bool) -> None:
         click.echo(f"{name.replace('_', ' ')}: {getattr(found, name):,.0f}")
     click.echo(f"jaccard: {found.jaccard:.3f}")
     if found.noise:
-        say("nostr-client: hll: the shared part is too small to tell from none")
+        say("nostr-client: hll: the shared part is too small to distinguish from zero")
 
 
 def _finite(value: float) -> float | None:

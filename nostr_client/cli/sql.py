@@ -1,4 +1,4 @@
-"""`nostr-client store sql`: questions in SQL over the store's views."""
+"""`nostr-client store sql`: query the store's views in SQL."""
 
 from __future__ import annotations
 
@@ -23,27 +23,29 @@ if TYPE_CHECKING:
     from nostr_client.store.sql.query import Found
 
 CELL_BYTES = 120
-"""Bytes of a cell in a table for people; --csv and --json have all of it."""
+"""Most bytes of a cell in a table for people; --csv and --json have all of it."""
 
 
 @click.command()
 @click.argument("query", metavar="SELECT")
 @store_option
-@click.option("--table", "form", flag_value="table", default=True, help="A table (the default).")
-@click.option("--csv", "form", flag_value="csv", help="CSV with a header.")
+@click.option(
+    "--table", "form", flag_value="table", default=True, help="Print a table (the default)."
+)
+@click.option("--csv", "form", flag_value="csv", help="Print CSV with a header.")
 @click.option(
     "--rows",
     type=click.IntRange(min=1),
     default=MOST_ROWS,
     show_default=True,
-    help="Print so many rows at most.",
+    help="Print at most this many rows.",
 )
 @click.option(
     "--seconds",
     type=Seconds(),
     default=MOST_SECONDS,
     show_default=True,
-    help="End a query that takes longer.",
+    help="Stop a query that takes longer.",
 )
 @click.option(
     "--private-kind",
@@ -51,7 +53,7 @@ CELL_BYTES = 120
     metavar="KIND",
     type=click.IntRange(0, 65535),
     multiple=True,
-    help="Show this private kind too.",
+    help="Also show this private kind.",
 )
 @include_private_option
 @json_option
@@ -65,11 +67,11 @@ def sql(
     include_private: bool,
     as_json: bool,
 ) -> None:
-    """Ask the store's views one SELECT; "-" reads it from stdin.
+    """Run one SELECT over the store's views; "-" reads it from stdin.
 
     The views are events, tags, authors, followers, reactions, reposts, replies, zaps, claims,
-    watch_history and counters. Nothing is written, and nothing else can be read. Private kinds are
-    left out unless they are named. Works beside the agent.
+    watch_history and counters. The statement can write nothing and read nothing else. Private kinds
+    are hidden unless they are named. The agent may run meanwhile.
     """
     private = None if include_private else frozenset(named)
     asking = Asking(private=private, rows=rows, seconds=seconds)
@@ -103,7 +105,7 @@ def _print_json(found: Found) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """A blob as hex: the views have none, an expression may make one."""
+    """Return a blob as hex: the views have none, but an expression may make one."""
     return value.hex() if isinstance(value, bytes) else value
 
 

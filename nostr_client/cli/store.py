@@ -1,4 +1,4 @@
-"""`nostr-client store`: the local store from the command line."""
+"""`nostr-client store`: work on the local store from the command line."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 async def open_to_read(path: Path, migrations: Sequence[Schema] = ()) -> SqliteStore:
-    """A store that is open for reading; one of an older version is brought up to date first.
+    """Open a store for reading; bring an older version up to date first.
 
     Raises StoreLocked for an older one that another process writes, and as SqliteStore.open does.
     """
@@ -57,13 +57,13 @@ async def open_to_read(path: Path, migrations: Sequence[Schema] = ()) -> SqliteS
         return await SqliteStore.open(path, read_only=True, migrations=migrations)
 
 
-FURTHER = {"sql": Entry("nostr_client.cli.sql:sql", "Ask the store's views in SQL.")}
-"""Commands with a module of their own."""
+FURTHER = {"sql": Entry("nostr_client.cli.sql:sql", "Query the store's views in SQL.")}
+"""Commands with their own module."""
 
 
 @click.group(cls=LazyGroup, entries=FURTHER)
 def store() -> None:
-    """Import, export and ask the local store."""
+    """Import, export and query the local store."""
 
 
 @store.command("import")
@@ -79,16 +79,17 @@ def store() -> None:
 def import_(files: tuple[Path, ...], store: Path | None, as_json: bool) -> None:
     """Save the events of files; "-" is stdin.
 
-    JSONL, plain or packed by gzip or zstd, Parquet and folders of it, and SQLite that `export`
-    wrote: what a file begins with says which. Every event is verified. JSON arrays and recorded
-    EVENT frames are read too. Exit code 1: a line is no event that holds; its reason and the first
-    line are printed, and all other events are saved. After an interruption, import again to go on.
+    The first bytes of a file decide its format: JSONL, plain or compressed by gzip or zstd, Parquet
+    and folders of it, and SQLite that `export` wrote. JSON arrays and recorded EVENT frames are
+    read too. Every event is verified. Exit code 1 if a line is not a valid event; the reason and
+    the first line are printed, and all other events are saved. After an interruption, import again
+    to continue.
     """
     report = run_async(_import(Place(store).path, files))
     if as_json:
         print_json({**_fields(report), "stored": report.stored})
     else:
-        _tell_import(report)
+        _print_import(report)
     click.get_current_context().exit(0 if report.whole else 1)
 
 
@@ -98,7 +99,8 @@ def import_(files: tuple[Path, ...], store: Path | None, as_json: bool) -> None:
     "--format",
     "form",
     type=click.Choice(["jsonl", "parquet", "sqlite"]),
-    help="Else by the name: .jsonl, .jsonl.gz, .jsonl.zst, .parquet (a folder), .sqlite.",
+    help="Write this format. Default, by the name: .jsonl, .jsonl.gz, .jsonl.zst, .parquet "
+    "(a folder), .sqlite.",
 )
 @store_option
 @filter_options
@@ -112,10 +114,10 @@ def export(
 ) -> None:
     """Write events into FILE, or as JSON lines to stdout, oldest first, then by id.
 
-    Without conditions: all but private kinds (messages, drafts, wallets, application data, lists
-    with private items). A limit says which are newest: `store query` has that. SQLite is a copy
-    with indexes and full text for any tool, and a file beside it with descriptions for Datasette;
-    it has claims, watches and counters with --include-private alone.
+    Without conditions: all events but private kinds (messages, drafts, wallets, application data,
+    lists with private items). A filter with a limit is refused, as it selects the newest: use
+    `store query`. SQLite is a copy with indexes and full text for any tool, and a second file
+    describes it for Datasette; it has claims, watches and counters only with --include-private.
     """
     filters = conditions.optional()
     refuse_limits(filters, "export")
@@ -136,7 +138,7 @@ def export(
 
 
 def say_held_back(number: int) -> None:
-    """Say how many private events an export left out."""
+    """Print how many private events an export left out."""
     if number:
         say(f"{number:,} private events were left out: name their kinds, or --include-private")
 
@@ -145,20 +147,23 @@ def say_held_back(number: int) -> None:
 @store_option
 @json_option
 def show(store: Path | None, as_json: bool) -> None:
-    """Show totals of the store, and how its derived tables stand."""
+    """Show totals of the store, and the state of its derived tables."""
     path = Place(store).path
     totals, index = run_async(_totals(path))
     if as_json:
         derived = None if index is None else _fields(index)
         print_json({"path": str(path), **_fields(totals), "index": derived})
     else:
-        _tell_totals(path, totals, index)
+        _print_totals(path, totals, index)
 
 
 @store.command()
-@click.option("--tag-name", metavar="TAG", help="Of this tag only, as e or p.")
+@click.option("--tag-name", metavar="TAG", help="Show only targets of this tag, as e or p.")
 @click.option(
-    "--of-kind", type=click.IntRange(0, 65_535), metavar="KIND", help="Of this kind only."
+    "--of-kind",
+    type=click.IntRange(0, 65_535),
+    metavar="KIND",
+    help="Show only targets of this kind.",
 )
 @click.option(
     "--targets",
@@ -166,26 +171,26 @@ def show(store: Path | None, as_json: bool) -> None:
     type=click.IntRange(1, 1000),
     default=20,
     show_default=True,
-    help="So many at most.",
+    help="Show at most this many.",
 )
 @store_option
 @json_option
 def hot(
     tag_name: str | None, of_kind: int | None, rows: int, store: Path | None, as_json: bool
 ) -> None:
-    """Show the targets with most events: exact authors beside what their registers say."""
+    """Show the targets with most events: exact authors beside the estimate of their registers."""
     found = run_async(_hot(Place(store).path, tag_name, of_kind, rows))
     if as_json:
         print_json({"targets": found})
     else:
-        _tell_hot(found)
+        _print_hot(found)
 
 
 @store.command()
 @store_option
 @json_option
 def verify(store: Path | None, as_json: bool) -> None:
-    """Check every id, signature and index row again. Exit code 1 when something is wrong."""
+    """Check every id, signature and index row again. Exit code 1 if something is wrong."""
     report = run_async(_verify(Place(store).path))
     if as_json:
         print_json({**_fields(report), "ok": report.ok})
@@ -212,7 +217,7 @@ def query(store: Path | None, conditions: Conditions) -> None:
 @filter_options
 @json_option
 def count(store: Path | None, as_json: bool, conditions: Conditions) -> None:
-    """Print how many events match. With --json: their distinct authors too."""
+    """Print how many events match; with --json also their distinct authors."""
     filters = conditions.chosen()
     refuse_limits(filters, "a count")
     events, authors = run_async(_count(Place(store).path, filters))
@@ -254,7 +259,7 @@ async def _export(path: Path, filters: Sequence[Filter], include_private: bool) 
 async def _export_file(
     path: Path, filters: Sequence[Filter], include_private: bool, target: Path, form: Form
 ) -> tuple[int, int]:
-    """Write into a file or folder; how many events, and how many were held back."""
+    """Write into a file or folder; return how many events, and how many were held back."""
     from nostr_client.codecs.private_kinds import PublicEvents
     from nostr_client.sync.event_files import writer
 
@@ -273,7 +278,7 @@ async def _export_file(
 async def _export_sqlite(
     path: Path, filters: Sequence[Filter], include_private: bool, target: Path, form: Form
 ) -> tuple[int, int]:
-    """Write a copy, and what Datasette shows of it; as `_export_file`."""
+    """Write a copy and its metadata for Datasette; return as `_export_file`."""
     import json
     import time
 
@@ -297,7 +302,8 @@ async def _export_sqlite(
 async def _ids(
     path: Path, filters: Sequence[Filter], include_private: bool
 ) -> tuple[list[bytes] | None, int]:
-    """The ids that filters choose, None without any, and how many private events they leave out."""
+    """Return the ids that filters choose, None without filters, and how many private events they
+    leave out."""
     from nostr_client.codecs.private_kinds import PublicEvents
 
     if not filters:
@@ -319,7 +325,7 @@ async def _totals(path: Path) -> tuple[StoreStats, IndexStats | None]:
 
 
 async def _attach_index(opened: SqliteStore) -> None:
-    """Read the derived tables too. Raises StoreError where there are none."""
+    """Read the derived tables too. Raises StoreError if they do not exist."""
     from nostr_client.store.index import Index
 
     await Index.open(opened)
@@ -336,7 +342,8 @@ async def _hot(path: Path, name: str | None, kind: int | None, rows: int) -> lis
 
 
 async def _verify(path: Path) -> VerifyReport:
-    """The store's own check, then the sums of counters, of which the event store knows nothing."""
+    """Run the store's own check, then check the sums of counters, which the event store does not
+    know."""
     from nostr_client.counters.engine.read import check_sums
     from nostr_client.store.base import Found
 
@@ -361,7 +368,7 @@ async def _count(path: Path, filters: Sequence[Filter]) -> tuple[int, int]:
 
 
 def _size(files: Sequence[Path]) -> int | None:
-    """Bytes in all, for the progress bar; None when one of them is no plain file of lines."""
+    """Return the bytes in all, for the progress bar; None if one is not a plain file of lines."""
     plain = (".jsonl", ".json", ".ndjson")
     if not all(file.is_file() and file.suffix in plain for file in files):
         return None
@@ -372,8 +379,8 @@ def _size(files: Sequence[Path]) -> int | None:
 def _progress(
     what: str, total: int | None, unit: str = "events"
 ) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr, on a terminal alone, with the rate and the time left; the callable takes
-    how much is done."""
+    """Show a bar on stderr, only on a terminal, with the rate and the time left; the callable
+    receives the progress."""
     from rich.progress import Progress, TextColumn, TransferSpeedColumn
 
     err = console(stderr=True)
@@ -384,7 +391,7 @@ def _progress(
         yield lambda done: bar.update(task, completed=done)
 
 
-def _tell_import(report: ImportReport) -> None:
+def _print_import(report: ImportReport) -> None:
     click.echo(f"{report.stored} of {report.lines} stored")
     for status, number in sorted(report.statuses.items()):
         if status != "stored":
@@ -393,7 +400,7 @@ def _tell_import(report: ImportReport) -> None:
         say(f"  {number} × {reason} (first in line {report.first_lines[reason]})")
 
 
-def _tell_totals(path: Path, found: StoreStats, index: IndexStats | None) -> None:
+def _print_totals(path: Path, found: StoreStats, index: IndexStats | None) -> None:
     table = plain_table(header=False)
     table.add_row("path", str(path))
     for name, value in _fields(found).items():
@@ -416,7 +423,7 @@ def _cell(name: str, value: object) -> str:
     return cell(value)
 
 
-def _tell_hot(found: Sequence[HotTarget]) -> None:
+def _print_hot(found: Sequence[HotTarget]) -> None:
     from nostr_client.store.index_schema import HOT
 
     rows = (

@@ -1,4 +1,4 @@
-"""`nostr-client sync run` and `mirror`: store and relays brought to the same events (NIP-77)."""
+"""`nostr-client sync run` and `mirror`: bring the store and relays to the same events (NIP-77)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nostr_client.cli.place import Place, place_option, store_option
 from nostr_client.cli.questions import dry_run_option, moving_options, window_option
 from nostr_client.cli.relays import chosen_relays, network_options, relay_option
 from nostr_client.cli.store import open_to_read
-from nostr_client.cli.sync_kept import add, cancel, list_, remove, run_kept, tell_kept
+from nostr_client.cli.sync_kept import add, cancel, list_, print_syncs, remove, run_kept
 from nostr_client.cli.sync_kept import show as show_kept
 from nostr_client.codecs.display import plural
 
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
 
 _MEAN_BYTES = 700
-"""Size of an event where none was downloaded yet to tell."""
+"""Assumed size of an event before the first download."""
 
 
 class SyncBars:
-    """A context manager; `update` takes the relays' numbers so far. Shown on a terminal alone."""
+    """A context manager; `update` shows the relays' numbers so far, only on a terminal."""
 
     def __init__(self, console: Console, *, shown: bool) -> None:
         from rich.progress import BarColumn, Progress, TextColumn
@@ -52,23 +52,23 @@ class SyncBars:
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=20),
-            TextColumn("{task.fields[told]}"),
+            TextColumn("{task.fields[numbers_line]}"),
             console=console,
             disable=not self._shown,
         )
 
     def update(self, relays: Sequence[RelayReport]) -> None:
-        """Take the numbers so far."""
+        """Show the numbers so far."""
         if not self._shown:
             return
         for index, one in enumerate(relays):
             if index >= len(self._tasks):
-                self._tasks.append(self._progress.add_task(one.relay, told="", total=None))
+                self._tasks.append(self._progress.add_task(one.relay, numbers_line="", total=None))
             self._progress.update(
                 self._progress.tasks[self._tasks[index]].id,
                 completed=one.downloaded + one.uploaded,
                 total=(one.need + one.have) or None,
-                told=told(one),
+                numbers_line=numbers_line(one),
             )
 
     def __enter__(self) -> Self:
@@ -84,8 +84,8 @@ class SyncBars:
         self._progress.stop()
 
 
-def told(one: RelayReport) -> str:
-    """One relay's numbers in a line."""
+def numbers_line(one: RelayReport) -> str:
+    """Return one relay's numbers in a line."""
     return (
         f"{plural(one.rounds, 'round')}, need {one.need:,}, have {one.have:,}, "
         f"down {one.downloaded:,}, up {one.uploaded:,}, saved {saved_bytes(one):,} bytes"
@@ -93,7 +93,7 @@ def told(one: RelayReport) -> str:
 
 
 def saved_bytes(one: RelayReport) -> int:
-    """About how many bytes a transfer of everything compared would have cost more."""
+    """Return about how many bytes less this took than a transfer of everything compared."""
     full = one.compared * _MEAN_BYTES
     return max(0, full - one.bytes_sent - one.bytes_received)
 
@@ -104,13 +104,15 @@ _SIDES = ("down", "up")
 @click.command()
 @store_option
 @relay_option
-@click.option("--clear", is_flag=True, help="Forget it, so that the next sync tries it all again.")
+@click.option(
+    "--clear", is_flag=True, help="Clear the memory, so that the next sync tries everything again."
+)
 @json_option
 def memory(store: Path | None, relays: tuple[str, ...], clear: bool, as_json: bool) -> None:
-    """Show what a sync does not try again yet, and why; of the relays given, else of all.
+    """Show what a sync does not try again yet, and why; of the given relays, else of all.
 
-    Events that a relay refused or named and did not send, and filters that it does not compare by
-    NIP-77, each for the key that was used, with the time of the next try.
+    The memory has events that a relay refused or named and did not send, and filters that it does
+    not compare by NIP-77, each for the key that was used, with the time of the next try.
     """
     place = Place(store).there
     if clear:
@@ -184,7 +186,7 @@ def _show(events: list[TriedEvents], filters: list[TriedFilter]) -> None:
 
 @click.group(cls=CommandGroup)
 def sync() -> None:
-    """Bring the store and relays to the same events, once, or again and again by an agent."""
+    """Bring the store and relays to the same events, once, or repeatedly by an agent."""
 
 
 @sync.command()
@@ -196,14 +198,15 @@ def sync() -> None:
 @click.option(
     "--filter-event",
     metavar="ID",
-    help="An event (note, nevent, hex) whose content is a filter or an array of them.",
+    help="Use the filter, or the array of filters, in the content of this event (note, nevent or "
+    "hex).",
 )
 @window_option
 @click.option(
     "--stop-after",
     metavar="SECONDS",
     type=Seconds(),
-    help="Stop after so long. Else every step has its own deadline, and the whole has none.",
+    help="Stop after this long. Default: every step has its own deadline, and the whole has none.",
 )
 @click.option("--print-missing", is_flag=True, help="Print the ids that differ.")
 @key_file_option
@@ -229,23 +232,21 @@ def run(
 ) -> None:
     """Bring the events of relays into the store, the other way, or both.
 
-    Nothing leaves the store unless --direction says so. Then only your own public events go, by
-    the key that is given, and what a filter names: its kinds, and for others' events its authors.
+    Nothing leaves the store unless --direction says so. Then only your own public events go, by the
+    given key, and those that a filter names: its kinds, and for others' events its authors.
 
-    Ids are compared by negentropy (NIP-77); only what differs is moved. A relay without NIP-77 is
-    read by REQ, page by page. It can be stopped at any time: the next run goes on from there.
+    Ids are compared by negentropy (NIP-77), and only the difference moves. A relay without NIP-77
+    is read by REQ, page by page. You can stop a sync at any time: the next run continues. Exit code
+    0 if every relay is complete, 1 if something is left, 3 if no relay could be compared.
 
-    Exit code 0 when every relay is complete, 1 when something is left, 3 when no relay could be
-    compared.
-
-    With NAME an agent runs the sync that it keeps by that name, and no other option counts.
+    With NAME an agent runs its own sync of that name, and no other option has an effect.
     """
     if name is not None:
         kept = run_async(run_kept(place, name))
         if as_json:
             print_json(kept)
         else:
-            tell_kept([kept])
+            print_syncs([kept])
         ctx.exit(_code((one["status"], one["reason"]) for one in kept["relays"]))
     from nostr_client.client import NostrClient
     from nostr_client.sync.options import SyncOptions
@@ -294,7 +295,7 @@ async def _sync(
 
 
 def missing(report: SyncReport) -> dict[str, Any]:
-    """The ids that differ, by relay."""
+    """Return the ids that differ, by relay."""
     return {
         "missing": [
             {"relay": one.relay, "need": one.missing_here, "have": one.missing_there}
@@ -304,7 +305,7 @@ def missing(report: SyncReport) -> dict[str, Any]:
 
 
 def show(report: SyncReport, print_missing: bool) -> None:
-    """The report as a table; with ids, those alone on stdout and the table on stderr."""
+    """Print the report as a table; with ids, stdout has only ids and stderr the table."""
     for one in report.relays if print_missing else ():
         for key in one.missing_here:
             click.echo(f"need {key} {one.relay}")
@@ -314,7 +315,7 @@ def show(report: SyncReport, print_missing: bool) -> None:
 
 
 def table(report: SyncReport, names: Mapping[str, str] | None = None) -> Table:
-    """One row a relay, called by `names`."""
+    """Return one row for each relay, called by `names`."""
     from rich.text import Text
 
     from nostr_client.errors import clip
@@ -330,12 +331,12 @@ def table(report: SyncReport, names: Mapping[str, str] | None = None) -> Table:
 
 
 def sync_code(report: SyncReport) -> int:
-    """0 when all is complete, 1 when something is left, 3 or 124 when nothing was compared."""
+    """Return 0 if all is complete, 1 if something is left, 3 or 124 if nothing was compared."""
     return _code((str(one.status), one.reason) for one in report.relays)
 
 
 def _code(relays: Iterable[tuple[str, str]]) -> int:
-    """The exit code of relays by their statuses and reasons."""
+    """Return the exit code for the statuses and reasons of relays."""
     found = list(relays)
     statuses = {status for status, _ in found}
     if statuses == {"complete"}:
@@ -369,14 +370,14 @@ def mirror(
     as_json: bool,
     **moving: Any,
 ) -> None:
-    """Copy what RELAY_B lacks from RELAY_A; --direction up the other way, or both.
+    """Copy what RELAY_B lacks from RELAY_A; with --direction up the other way, or both.
 
-    Your own public events are copied, by the key that is given, and what a filter names: its
-    kinds, and for others' events its authors. --include-others copies everybody's.
+    Your own public events are copied, by the given key, and those that a filter names: its kinds,
+    and for others' events its authors. --include-others copies everybody's.
 
-    They are compared with each other by negentropy (NIP-77), and only what differs passes through
-    here. A relay without NIP-77 is read by REQ, and so is what a relay leaves out. With --store it
-    is remembered there what was refused or withheld. Exit codes as for sync.
+    The relays are compared by negentropy (NIP-77), and only the difference passes through here. A
+    relay without NIP-77 is read by REQ, as is what a relay leaves out. --store remembers what was
+    refused or withheld. Exit codes as for sync.
     """
     from nostr_client.client import NostrClient
     from nostr_client.codecs.filters import Filter

@@ -1,4 +1,4 @@
-"""`nostr-client sync add`, `list`, `show`, `remove` and `cancel`: the syncs that an agent keeps."""
+"""`nostr-client sync add`, `list`, `show`, `remove` and `cancel`: the syncs of an agent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,12 @@ if TYPE_CHECKING:
 @relay_option
 @moving_options
 @interval_option
-@click.option("--last", type=Duration(), metavar="DURATION", help="Only so far back, such as 30d.")
+@click.option(
+    "--last",
+    type=Duration(),
+    metavar="DURATION",
+    help="Include only this period, such as 30d.",
+)
 @window_option
 @place_option
 @json_option
@@ -46,7 +51,7 @@ def add(
     if as_json:
         print_json(found)
     else:
-        tell_kept([found])
+        print_syncs([found])
 
 
 @click.command("list")
@@ -58,7 +63,7 @@ def list_(place: Place, as_json: bool) -> None:
     if as_json:
         print_json(found)
     else:
-        tell_kept(found)
+        print_syncs(found)
 
 
 @click.command()
@@ -71,7 +76,7 @@ def show(name: str, place: Place, as_json: bool) -> None:
     if as_json:
         print_json(found)
     else:
-        tell_kept([found])
+        print_syncs([found])
 
 
 @click.command()
@@ -89,7 +94,7 @@ def remove(name: str, place: Place, as_json: bool) -> None:
 @place_option
 @json_option
 def cancel(name: str, place: Place, as_json: bool) -> None:
-    """Stop a sync of the agent that runs; what was stored stays."""
+    """Stop a running sync of the agent; stored events stay."""
     run_async(_cancel(place, name))
     print_done(f"cancelled {name}", as_json=as_json)
 
@@ -120,12 +125,12 @@ async def _cancel(place: Place, name: str) -> None:
 
 
 async def run_kept(place: Place, name: str) -> Mapping[str, Any]:
-    """Have the agent run a sync now; the sync with what came of it."""
+    """Run a sync of the agent now; return the sync with its result."""
     async with the_agent(place) as agent:
         return await agent.run_sync(name)
 
 
-def tell_kept(found: Sequence[Mapping[str, Any]]) -> None:
+def print_syncs(found: Sequence[Mapping[str, Any]]) -> None:
     """Print syncs of an agent with their newest runs."""
     rows: list[Iterable[object]] = []
     for one in found:

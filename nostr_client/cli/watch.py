@@ -1,4 +1,4 @@
-"""`nostr-client watch`: questions that are asked again and again, and what came of them."""
+"""`nostr-client watch`: repeat questions, and read their numbers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @click.group(cls=CommandGroup)
 def watch() -> None:
-    """Ask questions again and again, and keep their numbers.
+    """Repeat questions at an interval, and store their numbers.
 
     Watches live in the store. `watch run` asks those that are due; an agent that holds the store
     does so by itself.
@@ -68,29 +68,29 @@ _OPTIONS = (
     relay_option,
     click.option(
         "--excluded", metavar="URL", multiple=True,
-        help="Ask this relay, and leave it out of the number.",
+        help="Ask this relay, but exclude it from the number.",
     ),
     trusted_option,
     trust_option,
     interval_option,
     click.option(
         "--live/--no-live", default=True, show_default=True,
-        help="Listen for new events between two questions too.",
+        help="Also listen for new events between two questions.",
     ),
-    click.option("--keep-heard", "keep", is_flag=True, help="Keep the events that are heard live."),
+    click.option("--keep-heard", "keep", is_flag=True, help="Store the events that arrive live."),
     click.option(
         "--alert", "alerts", metavar="JSON", multiple=True,
-        help='Something to be told by an agent: {"when": "> 1000", "webhook": URL}.',
+        help='Have an agent send this alert: {"when": "> 1000", "webhook": URL}.',
     ),
 )  # fmt: skip
 
 
 _FIELDS = ("relays", "excluded", "trusted", "live", "keep")
-"""Fields of a watch that options give as they are."""
+"""Fields of a watch that are set directly from options."""
 
 
 def _definition(command: F) -> F:
-    """The options that define a watch; the command receives `made`."""
+    """Add the options that define a watch; the command receives `made`."""
 
     @functools.wraps(command)
     def with_watch(
@@ -117,7 +117,7 @@ def _definition(command: F) -> F:
             alerts=tuple(map(_alert, alerts)),
             **{name: given.pop(name) for name in _FIELDS},
         )
-        made.check()  # before a store is made for it
+        made.check()  # check before a store is created for it
         return command(*args, made=made, **given)
 
     wrapped: Any = with_watch
@@ -136,7 +136,7 @@ def _alert(text: str) -> AlertSpec:
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise InvalidInput(f"--alert: {error}") from error
     if found.command:
-        raise InvalidInput("--alert: alert commands come from the agent's configuration file alone")
+        raise InvalidInput("--alert: only the agent's configuration file may name alert commands")
     return found
 
 
@@ -145,10 +145,10 @@ def _alert(text: str) -> AlertSpec:
 @place_option
 @json_option
 def add(made: Watch, place: Place, as_json: bool) -> None:
-    """Add a watch called NAME for WHAT about TARGET, or for what the filter options say.
+    """Add a watch called NAME for WHAT about TARGET, or for the filter options.
 
-    Where no relay is named, nor in the environment, it is asked on those that `watch run` is
-    given, else on the relays that the target's author reads (NIP-65).
+    If neither an option nor the environment names a relay, the watch asks the relays that `watch
+    run` is given, else those where the target's author reads (NIP-65).
     """
     found = run_async(_add(place, made))
     if as_json:
@@ -162,7 +162,7 @@ def add(made: Watch, place: Place, as_json: bool) -> None:
 @place_option
 @json_option
 def set_(made: Watch, place: Place, as_json: bool) -> None:
-    """Put this watch in the place of the one called NAME; its history stays with its question."""
+    """Replace the watch called NAME; the history stays with the question."""
     found = run_async(_set(place, made))
     if as_json:
         print_json(found)
@@ -207,7 +207,7 @@ def _as_dict(one: Kept) -> dict[str, Any]:
 @place_option
 @json_option
 def show(name: str, place: Place, as_json: bool) -> None:
-    """Show what the number of a watch is made of, as it stands now; no relay is asked."""
+    """Show the claims behind the number of a watch; no relay is asked."""
     kept, found = run_async(_show(place, name))
     if as_json:
         import msgspec
@@ -225,7 +225,7 @@ def show(name: str, place: Place, as_json: bool) -> None:
 
 
 def say_claims(found: Counted) -> None:
-    """Print the claims of a number: what each relay said, and what became of it."""
+    """Print the claims of a number: each relay's answer, and how it was used."""
     columns = ("relay", "status", "method", "count", "estimate", "used", "share", "why")
     rows = (
         (
@@ -280,18 +280,18 @@ async def _points(place: Place, name: str, since: int) -> list[Point]:
 
 @watch.command()
 @click.argument("name")
-@click.option("--last", type=Duration(), help="Only so far back, such as 30d.")
+@click.option("--last", type=Duration(), help="Include only this period, such as 30d.")
 @click.option(
     "--format",
     "form",
     type=click.Choice(FORMATS),
     metavar="FORM",
-    help="text, csv, json or parquet; --json is short for --format json.",
+    help="Print text, csv, json or parquet; --json is short for --format json.",
 )
 @output_option
 @click.option(
     "--plot", type=UserPath(path_type=Path, dir_okay=False), metavar="FILE.png",
-    help="Draw it (needs the extra `plot`).",
+    help="Draw the history into this file (needs the extra `plot`).",
 )  # fmt: skip
 @place_option
 @json_option
@@ -307,7 +307,7 @@ def history(
     """Print the numbers of a watch: all of two days, then one an hour, later one a day."""
     for target in (output, plot):
         if target is not None and target.exists():
-            raise InvalidInput(f"{target} is there; choose another name or remove it")
+            raise InvalidInput(f"{target} exists; choose another name or remove it")
     since = 0 if last is None else int(time.time() - last)
     points = run_async(_points(place, name, since))
     if plot is not None:
@@ -317,10 +317,10 @@ def history(
     if form not in (None, "text"):
         _write(name, points, form or "", output)
     elif plot is None or form == "text":
-        _tell(name, points, output)
+        _print_points(name, points, output)
 
 
-def _tell(name: str, points: Sequence[Point], output: Path | None) -> None:
+def _print_points(name: str, points: Sequence[Point], output: Path | None) -> None:
     if not points:
         say(f"no numbers of {name} yet")
         return

@@ -1,4 +1,4 @@
-"""The watches of a store's file, as the commands ask them: what an agent does for its own."""
+"""The watches of a store's file, for commands; an agent offers the same for its own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nostr_client.codecs.relay_url import normalize
 from nostr_client.errors import InvalidInput, SchemaTooOld
 from nostr_client.watch import repository
 from nostr_client.watch.definition import shown
-from nostr_client.watch.repository import WatchBook
+from nostr_client.watch.repository import WatchRepository
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 async def watches_at(
     place: Place, *, changes: bool = False, merges: bool = False, makes: bool = False
 ) -> AsyncIterator[WatchCommands]:
-    """The watches of a place: through the agent that holds the store for what `changes` it.
+    """Yield the watches of a place: through the agent that holds the store, for `changes`.
 
-    Also for what `merges` claims: whom to believe stands in the agent's configuration. A store that
-    is not there is made where it `makes` alone. Raises StoreError, ApiError, NetworkError.
+    Also for `merges`, as the agent's configuration has the trusted relays. A missing store is
+    created only if `makes`. Raises StoreError, ApiError, NetworkError.
     """
     async with agent_at(place, holds=changes or merges) as agent:
         if agent is not None:
@@ -42,25 +42,25 @@ async def watches_at(
         yield FileWatches(book)
 
 
-async def _opened(path: Path, *, changes: bool) -> WatchBook:
-    """A store to read from beside whoever writes it; brought up to date first if it is older."""
+async def _opened(path: Path, *, changes: bool) -> WatchRepository:
+    """Open a store to read beside its writer; bring an older version up to date first."""
     if changes:
-        return await WatchBook.open(path)
+        return await WatchRepository.open(path)
     try:
-        return await WatchBook.open(path, read_only=True)
+        return await WatchRepository.open(path, read_only=True)
     except SchemaTooOld:
-        return await WatchBook.open(path)
+        return await WatchRepository.open(path)
 
 
 def unknown(name: str) -> InvalidInput:
-    """There is no such watch."""
-    return InvalidInput(f"there is no watch named {name!r}")
+    """Return the error for an unknown watch."""
+    return InvalidInput(f"no watch is named {name!r}")
 
 
 class FileWatches:
     """The watches of an open store."""
 
-    def __init__(self, book: WatchBook) -> None:
+    def __init__(self, book: WatchRepository) -> None:
         self._book = book
 
     async def watches(self) -> list[Kept]:
@@ -98,10 +98,10 @@ class FileWatches:
         return result.counted(made.left_out)
 
     async def _asked_of(self, made: Watch, asked: int | None) -> dict[str, str] | None:
-        """The relays of a watch by normalised URL: its own, else those that it was asked on last.
+        """Return the relays of a watch by normalised URL: its own, else those that it last asked.
 
-        The store holds what others said about the same question too, as to `count --store`. None
-        (all of them) for a watch that an older version asked, which did not note whom.
+        The store has other relays' claims on the same question too, as for `count --store`. None
+        (all of them) for a watch that an older version asked, which did not record its relays.
         """
         found = made.relays or await self._book.relays(made.name)
         if found is None and asked is not None:

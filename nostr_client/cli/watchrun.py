@@ -1,4 +1,4 @@
-"""`nostr-client watch run`: the stored watches are asked when they are due."""
+"""`nostr-client watch run`: ask the stored watches when they are due."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from nostr_client.client import NostrClient
     from nostr_client.count.figures import Counted
     from nostr_client.store.sqlite import SqliteStore
-    from nostr_client.watch import Watch, WatchBook
+    from nostr_client.watch import Watch, WatchRepository
     from nostr_client.watch.engine import Engine
     from nostr_client.watch.state import Merge, Wanted
 
 LOOK_S = 60.0
-"""Seconds after which stored watches are looked at again: others may have added some."""
+"""Seconds between two reads of the stored watches: other processes may have added some."""
 
 GIVE_ONE = "no relay to ask: give --relay or --indexer"
 NO_WATCHES = "no watches yet: nostr-client watch add NAME WHAT TARGET"
@@ -76,12 +76,12 @@ def run(
 ) -> None:
     """Ask watches when they are due, until interrupted; all of them, or those named.
 
-    --relay and --indexer are for watches that name no relays themselves; one that has no relay to
-    ask is told once. Exit codes of --once: 0 when some relay answered for each watch, 124 when
-    those of all others timed out, else 3. 2 when not one of the watches has a relay to ask.
+    --relay and --indexer are for watches that name no relays themselves; a watch without any relay
+    is reported once. Exit codes of --once: 0 if some relay answered for each watch, 124 if those of
+    all others timed out, else 3. 2 if no watch has a relay to ask.
 
     An agent that holds the store asks its watches by itself, on the relays of its configuration;
-    --once has it ask them now.
+    --once makes it ask them now.
     """
     from nostr_client.cli.gc_tuning import prepare_for_long_runs
 
@@ -91,7 +91,7 @@ def run(
 
 
 class _Asked(NamedTuple):
-    """Who is asked, and how."""
+    """Which relays to ask, and how."""
 
     relays: tuple[str, ...]
     keep_events: bool
@@ -113,23 +113,23 @@ class _Asked(NamedTuple):
 
 
 @asynccontextmanager
-async def _opened(path: Path, asked: _Asked) -> AsyncIterator[tuple[WatchBook, NostrClient]]:
-    """The watches of a store and the client that asks them, over one file."""
+async def _opened(path: Path, asked: _Asked) -> AsyncIterator[tuple[WatchRepository, NostrClient]]:
+    """Yield the watches of a store and the client that asks them, over one file."""
     from nostr_client.count.claims import CLAIMS
     from nostr_client.store.sqlite import SqliteStore
-    from nostr_client.watch import WATCHES, WatchBook
+    from nostr_client.watch import WATCHES, WatchRepository
 
     async with AsyncExitStack() as stack:
         opening = SqliteStore.open(path, migrations=[CLAIMS, WATCHES])
         store = await stack.enter_async_context(await opening)
         client = await stack.enter_async_context(asked.client(store))
-        yield WatchBook(store.database), client
+        yield WatchRepository(store.database), client
 
 
 async def _run(
     place: Place, names: tuple[str, ...], once: bool, as_json: bool, asked: _Asked
 ) -> list[int]:
-    """Until interrupted, or once: then the exit code of each watch."""
+    """Run until interrupted, or once: then return the exit code of each watch."""
     async with agent_at(place) as agent:
         if agent is not None:
             return await _run_through(agent, names, once, as_json)
@@ -139,7 +139,7 @@ async def _run(
 async def _run_through(
     agent: Agent, names: tuple[str, ...], once: bool, as_json: bool
 ) -> list[int]:
-    """Have the agent ask each watch now, all at once; the exit code of each."""
+    """Ask each watch of the agent now, all at once; return the exit code of each."""
     if not once:
         raise StoreLocked("the agent asks its watches by itself: --once has it ask them now")
     known = [one.watch.name for one in await agent.watches()]
@@ -156,7 +156,7 @@ async def _run_through(
         }
     codes = []
     for name, task in tasks.items():
-        _tell(name, task.result(), as_json)
+        _print_result(name, task.result(), as_json)
         statuses = [one.status for one in task.result().relays]
         codes.append(outcome_code(statuses) if statuses else NO_RELAY)
     return codes
@@ -172,7 +172,7 @@ async def _run_here(
             name = merge.watched.watch.name
             results[name] = merge.result.counted(merge.watched.watch.left_out)
             if not once:
-                _tell(name, results[name], as_json)
+                _print_result(name, results[name], as_json)
 
     async with _opened(path, asked) as (book, client):
         known = await _wanted(book, client)
@@ -182,25 +182,25 @@ async def _run_here(
                 await _keep_on(engine, book, client, names)
             lost = await _once(engine)
     for name, result in sorted(results.items()):
-        _tell(name, result, as_json)
+        _print_result(name, result, as_json)
     codes = [outcome_code([one.status for one in given.relays]) for given in results.values()]
-    return [*codes, *(NO_RELAY for _ in lost.told)]
+    return [*codes, *(NO_RELAY for _ in lost.reported)]
 
 
-async def _wanted(book: WatchBook, client: NostrClient) -> Wanted:
+async def _wanted(book: WatchRepository, client: NostrClient) -> Wanted:
     return client.wanted(made for made, _ in await book.all())
 
 
 def _only(known: Wanted, names: Sequence[str]) -> Wanted:
-    """The watches that were named, or all of them."""
+    """Return the named watches, or all of them."""
     watches = {name: one for name, one in known.watches.items() if not names or name in names}
     return known._replace(watches=watches)
 
 
 def _check(known: Mapping[str, Watch], names: Sequence[str], asked: _Asked) -> None:
-    """Raise InvalidInput for unknown names, and where no watch can ever be asked.
+    """Raise InvalidInput for unknown names, and if no watch can ever be asked.
 
-    An indexer may know relays later.
+    An indexer may find relays later.
     """
     for name in names:
         if name not in known:
@@ -210,16 +210,16 @@ def _check(known: Mapping[str, Watch], names: Sequence[str], asked: _Asked) -> N
     chosen = {name: one for name, one in known.items() if not names or name in names}
     found = asked.relays or asked.how["indexers"] or any(one.relays for one in chosen.values())
     if chosen and not found:
-        _Lost().tell(dict.fromkeys(chosen, ""))
+        _Lost().report(dict.fromkeys(chosen, ""))
         raise InvalidInput("no relay to ask")
 
 
 async def _once(engine: Engine) -> _Lost:
-    """Have every relay of each watch asked once."""
+    """Ask every relay of each watch once."""
     lost = _Lost()
     await engine.look()
     await engine.refresh()
-    lost.tell_lacks(engine)
+    lost.report_lacks(engine)
     for name in engine.watches:
         engine.ask_now(name)
     async with asyncio.TaskGroup() as group:
@@ -230,16 +230,16 @@ async def _once(engine: Engine) -> _Lost:
 
 
 async def _keep_on(
-    engine: Engine, book: WatchBook, client: NostrClient, names: Sequence[str]
+    engine: Engine, book: WatchRepository, client: NostrClient, names: Sequence[str]
 ) -> None:
-    """Ask what is due until interrupted, also what is added to the store meanwhile."""
+    """Ask what is due until interrupted, including watches that are added meanwhile."""
     lost = _Lost()
     await engine.look()
     await engine.refresh()
     async with asyncio.TaskGroup() as group:
         group.create_task(engine.run())
         while True:
-            lost.tell_lacks(engine)
+            lost.report_lacks(engine)
             await asyncio.sleep(LOOK_S)
             wanted = _only(await _wanted(book, client), names)
             if wanted != engine.wanted:
@@ -249,26 +249,26 @@ async def _keep_on(
 
 
 class _Lost:
-    """Says of each watch that has no relay to ask why, and again only where that changes."""
+    """Reports why a watch has no relay to ask, and again only if the reason changes."""
 
     def __init__(self) -> None:
-        self.told: dict[str, str] = {}
+        self.reported: dict[str, str] = {}
 
-    def tell(self, lacks: Mapping[str, str]) -> None:
+    def report(self, lacks: Mapping[str, str]) -> None:
         for name, why in sorted(lacks.items()):
-            if self.told.get(name) != why:
+            if self.reported.get(name) != why:
                 say(f"{name}: {why or GIVE_ONE}")
-        self.told.update(lacks)
+        self.reported.update(lacks)
 
-    def tell_lacks(self, engine: Engine) -> None:
-        """Say of each watch of an engine why it has no relay to ask."""
+    def report_lacks(self, engine: Engine) -> None:
+        """Report for each watch of an engine why it has no relay to ask."""
         from nostr_client.watch.state import NO_RELAY as UNNAMED
 
         lacks = {name: one.lack for name, one in engine.watches.items() if one.lack}
-        self.tell({name: "" if why == UNNAMED else why for name, why in lacks.items()})
+        self.report({name: "" if why == UNNAMED else why for name, why in lacks.items()})
 
 
-def _tell(name: str, found: Counted, as_json: bool) -> None:
+def _print_result(name: str, found: Counted, as_json: bool) -> None:
     if as_json:
         import msgspec
 

@@ -1,8 +1,8 @@
-"""Counting (NIP-45): what to ask, how relays are asked, and the explained result.
+"""Count over relays (NIP-45): questions, requests to relays, and the explained result.
 
-A `Query` and relays enter, a `CountResult` leaves: a claim of each relay, and the number that they
-make together. Start with `queries`, then `procedure`. Names load on first use, as most rooms below
-(`claims`, `merge`, `trust`) need no network.
+Input is a `Query` and relays; output is a `CountResult`: a claim of each relay, and the number that
+the claims make together. Start with `queries`, then `procedure`. Names load on first use, as most
+packages below (`claims`, `merge`, `trust`) need no network.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ QueryName = Literal[
     "replies+comments",
     "zaps",
 ]
-"""The canonical queries by name; here, as command lines and forms need them without the rest."""
+"""The canonical queries by name; they are here because command lines and forms need only them."""
 
 __all__ = [
     "CANONICAL",

@@ -1,4 +1,5 @@
-"""Asking one relay: COUNT first, its events where it has no registers; the outcome is a claim."""
+"""Count on one relay: send COUNT, and read events if it returns no registers; the outcome is a
+claim."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Trial(NamedTuple):
-    """Two filters whose exact counts, `a` and `b`, the relay has just given, neither of them 0."""
+    """Two filters with the exact counts, `a` and `b`, of the relay just now, neither of them 0."""
 
     first: Filter
     second: Filter
@@ -43,12 +44,12 @@ class Trial(NamedTuple):
 
     @property
     def questions(self) -> list[tuple[Filter, Filter]]:
-        """What to ask: both, both the other way round, and the first one twice."""
+        """Return the questions: both filters, both in reverse order, and the first one twice."""
         one, two = self.first, self.second
         return [(one, two), (two, one), (one, one)]
 
     def verdict(self, answers: Sequence[CountAnswer]) -> bool | None:
-        """Whether the answers to `questions` are those of true unions; None: cannot be told.
+        """Whether the answers to `questions` are counts of true unions; None: unknown.
 
         A sum above both that does not depend on the order is more than the first, the last or the
         larger alone; and a filter beside itself must not count twice.
@@ -63,14 +64,15 @@ class Trial(NamedTuple):
 
 
 def is_exact(answer: CountAnswer) -> bool:
-    """Whether a count is the relay's word on how many events there are."""
+    """Whether a count is the relay's word on the number of events."""
     return not (answer.approximate or answer.limited)
 
 
 def trial_of(filters: Sequence[Filter], answers: Sequence[CountAnswer]) -> Trial | None:
-    """A trial from what a relay answered to each filter alone, None where there is nothing to try.
+    """Return a trial from the relay's answers to each single filter; None if there is nothing to
+    try.
 
-    The two largest counts are taken: a small one says little.
+    It takes the two largest counts: a small one proves little.
     """
     usable = [
         (a.count, f) for f, a in zip(filters, answers, strict=True) if a.count and is_exact(a)
@@ -82,7 +84,8 @@ def trial_of(filters: Sequence[Filter], answers: Sequence[CountAnswer]) -> Trial
 
 
 PATIENCE_SHARE = 0.3
-"""Part of the time for all relays after which a silent COUNT is not waited for alone."""
+"""Share of the group's deadline after which a silent COUNT gets company: events are read beside it.
+"""
 
 PATIENCE_MOST = 3.0
 """Seconds after which events are read beside a silent COUNT: slow relays take 3 to 5."""
@@ -93,19 +96,19 @@ SEARCH_NIP = 50
 NO_SEARCH = "search: the relay's document (NIP-11) does not list NIP-50"
 
 _EARLIER = 0.01
-"""Seconds before the end of the time for all relays at which a COUNT is given up."""
+"""Seconds before the group's deadline at which a COUNT is given up."""
 
 LEAST = 0.1
-"""Seconds that every step has at least, and below which time that is gone is not looked at."""
+"""Least seconds of every step; elapsed time below it is ignored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountOptions:
-    """How a count is done. `read`: whether relays without registers are read by events.
+    """Options of a count. `read`: relays without registers are read by events.
 
-    `reread`: how often what was read before is read again, where claims are kept. `keep` gets the
-    verified events that are read, with the URL of their relay. `stored`: where deletions are looked
-    up beside those that relays give.
+    `reread`: how often earlier readings are read again, if claims are stored. `keep` receives the
+    verified events that are read, with the URL of their relay. `stored`: our own store, whose
+    deletions count beside those of relays.
     """
 
     timeouts: Timeouts = field(default_factory=Timeouts)
@@ -121,7 +124,7 @@ class CountOptions:
         return min(PATIENCE_MOST, PATIENCE_SHARE * self.timeouts.group)
 
     def within(self, seconds: float) -> CountOptions:
-        """The same with so many seconds left for all relays, and no fewer than `LEAST`."""
+        """Return the options for the remaining seconds of the group, but no fewer than `LEAST`."""
         group = max(seconds, LEAST)
         if group >= self.timeouts.group - LEAST:
             return self
@@ -129,7 +132,7 @@ class CountOptions:
 
 
 class Asking:
-    """One relay and one query: what was asked, and what is known so far."""
+    """One relay and one query: the request and the state of its answer."""
 
     def __init__(
         self,
@@ -145,11 +148,12 @@ class Asking:
         look_up: LookUp | None = None,
         judges: bool = True,
     ) -> None:
-        """`now` gives Unix seconds; `silent`: the relay is known never to answer a COUNT.
+        """Create it; `now` gives Unix seconds; `silent`: the relay is known never to answer a
+        COUNT.
 
-        `place`: where what is read is kept; by default it is forgotten. `shared`: single events are
-        judged, beside those of the question's other relays, here unless somebody else `judges`
-        them. `recall` gives what this relay said before. `look_up`: whom zaps of events and
+        `place`: where readings are stored; by default nowhere. `shared`: single events are judged
+        beside those of the question's other relays, here unless a caller `judges` them. `recall`
+        returns the relay's earlier answer. `look_up`: returns the receivers that zaps of events and
         addresses may pay.
         """
         self._relay = relay
@@ -173,7 +177,7 @@ class Asking:
 
     @property
     def _reader(self) -> Reader:
-        """Made when it is needed: most relays are done with a COUNT."""
+        """Created when needed: most relays are done with a COUNT."""
         if self._made is None:
             query, options = self._query, self._options
             self._made = Reader(
@@ -189,14 +193,14 @@ class Asking:
         return self._made
 
     async def _keep(self, relay: str, events: Sequence[VerifiedEvent]) -> None:
-        """Hand on what was read, after a look at it for the judging."""
+        """Pass on what was read, and show it to the judging first."""
         assert self._shared is not None
         self._shared.seen.saw(events)
         if self._options.keep is not None:
             await self._options.keep(relay, events)
 
     async def run(self, name: str) -> Claim:
-        """Ask until the relay is done or the time for all relays is over. Raises StoreError alone.
+        """Ask until the relay is done or the group's deadline is over. Raises only StoreError.
 
         `name` is the user's spelling of the relay. Cancelling gives up without a claim.
         """
@@ -213,13 +217,14 @@ class Asking:
 
     @property
     def silent(self) -> bool:
-        """True when the relay gave its events and nothing at all to the COUNT."""
+        """Whether the relay sent its events and no answer at all to the COUNT."""
         outcome = self._outcome
         unanswered = not outcome.answers and outcome.count_error is None
         return unanswered and self._made is not None and self._made.complete
 
     async def _ask(self) -> None:
-        """COUNT, and events beside it as soon as it is silent, refused or without registers."""
+        """Send COUNT, and read events beside it as soon as it is silent, refused or without
+        registers."""
         if self._query.searches and await self._relay.supports(SEARCH_NIP) is False:
             error = Unsupported(NO_SEARCH, prefix="unsupported", relay=self._relay.url)
             self._outcome.count_error = error
@@ -246,38 +251,43 @@ class Asking:
         self._beside = asyncio.create_task(self._read_instead())
 
     async def _read_instead(self) -> None:
-        """Read; once everything is there, the COUNT is not waited for."""
+        """Read; once everything has arrived, do not wait for the COUNT."""
         await self._gather()
         if self._read_error is None and self._scope is not None:
             self._enough = True
             self._scope.reschedule(asyncio.get_running_loop().time())
 
     async def _count(self) -> None:
-        outcome, heard = self._outcome, self._relay.notices
+        outcome, notices = self._outcome, self._relay.notices
         try:
             outcome.answers = await self._all_counts()
-        except RelayError as error:  # of several refusals one: they say the same in practice
+        except (
+            RelayError
+        ) as error:  # one of several refusals is enough: they say the same in practice
             outcome.count_error = error
         outcome.count_elapsed = self._elapsed()
         await self._try_union()
-        if self._relay.notices != heard:
+        if self._relay.notices != notices:
             outcome.doubt_zero(self._relay.notices[-1])
 
     async def _all_counts(self) -> list[CountAnswer]:
-        """One COUNT for each filter, all at once: what several filters mean differs by relay.
+        """Send one COUNT for each filter, all at once: relays disagree on what several filters
+        mean.
 
-        One for all where the relay is known to count their union, and no registers can be merged.
+        If the relay is known to count their union, and no registers can be merged, send one for
+        all.
         """
         filters = self._query.filters
         together = self._relay.capabilities.union and self._query.offset is None
-        if together or len(filters) == 1:  # no task for the one that most queries have
+        if together or len(filters) == 1:  # no task for the single filter that most queries have
             return [await self._relay.count(filters, self._count_seconds)]
         questions = [(f,) for f in filters]
         return await self._answers(questions, self._count_seconds)
 
     @property
     def _count_seconds(self) -> float:
-        """A little less than is left for all relays, so that a late COUNT says what kept it."""
+        """Return a little less than the group's remaining time, so that a late COUNT can give its
+        reason."""
         timeouts = self._options.timeouts
         left = timeouts.group - self._elapsed()
         return max(min(timeouts.count, left - _EARLIER), _EARLIER)
@@ -290,7 +300,7 @@ class Asking:
         return [task.result() for task in tasks]
 
     async def _try_union(self) -> None:
-        """Find out, once for each relay, whether it counts unions; take the union if it does."""
+        """Test, once for each relay, whether it counts unions; take the union if it does."""
         answers, filters = self._outcome.answers, self._query.filters
         known = self._relay.capabilities.union is not None or self._query.offset is not None
         trial = None if known or len(answers) < 2 else trial_of(filters, answers)
@@ -312,15 +322,15 @@ class Asking:
 
     @property
     def _members_within_budget(self) -> bool:
-        """Whether single events are wanted, and the relay does not say that there are too many."""
+        """Whether single events are wanted, and the relay does not report too many of them."""
         most = max((answer.count for answer in self._outcome.answers), default=0)
         by_ids = self._shared is not None and self._shared.by_ids
         return by_ids and most <= self._options.budget.events
 
     async def _gather(self) -> None:
-        """List the relay's ids where that is enough and it can, else read its events.
+        """List the relay's ids if that is enough and possible, else read its events.
 
-        What it said before is recalled ahead of that: reading changes what is held.
+        Its earlier answer is recalled first: reading changes what is stored.
         """
         if self._recall is not None:
             self._earlier = await self._recall()
@@ -328,7 +338,7 @@ class Asking:
             await self._read()
 
     async def _list(self) -> bool:
-        """Have the relay name its ids (NIP-77); False where events are to be read."""
+        """List the relay's ids (NIP-77); return False if its events have to be read."""
         shared, query, outcome = self._shared, self._query, self._outcome
         if shared is None or not (shared.by_ids and is_listable(query)):
             return False
@@ -338,7 +348,7 @@ class Asking:
             self._relay,
             query,
             budget=self._options.budget,
-            told=outcome.exact_count,
+            reported=outcome.exact_count,
             silence=self._options.timeouts.eose,
             now=int(outcome.asked_at),
             before=() if self._earlier is None else ids_of(self._earlier) or (),
@@ -358,7 +368,7 @@ class Asking:
         return True
 
     async def _holds_events(self) -> bool:
-        """Whether events were read before: then a comparison brings what changed alone."""
+        """Whether events were read before: then a comparison returns only changes."""
         if self._place is None:
             return False
         seen = self._place.seen
@@ -367,7 +377,7 @@ class Asking:
         return bool(await self._place.use(lambda memory: memory.count(0, None)))
 
     async def _judge(self, shared: SharedIds) -> None:
-        """Judge what is known of single events, when the other relays are done or late."""
+        """Judge what is known of single events, once the other relays are done or late."""
         outcome = self._outcome
         known = outcome.known_ids
         shared.report(self._relay, known)
@@ -413,7 +423,7 @@ class Asking:
             await self._reader.settle(self._look_up)
 
     async def _take_stock(self, *, late: bool) -> None:
-        """Put what the reader has into the outcome."""
+        """Copy the reader's result into the outcome."""
         outcome, reader = self._outcome, self._made
         if reader is None:
             return

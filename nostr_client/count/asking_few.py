@@ -1,4 +1,4 @@
-"""A count that asks relays in batches, until those left would add little."""
+"""Count in batches of relays, until those left would add little."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ async def count_enough(
 ) -> CountResult:
     """Ask relays, given as (the user's spelling, relay), until enough of them were asked.
 
-    `line`: the part of all people below which what is left is not asked, such as 0.1. Each batch
-    has the deadline of a count. What was said before is taken from the counter's book; a relay of
-    which nothing is known is asked. The number is a lower bound where a relay was not asked.
-    Raises InvalidInput for a line that registers cannot tell, a question without registers, and
-    where nothing is kept; StoreError. Safe to cancel.
+    `line`: the share of all people below which the rest is not asked, such as 0.1. Each batch has
+    the deadline of a count. Earlier answers come from the counter's book; a relay without any is
+    asked. The number is a lower bound if a relay was not asked. Raises InvalidInput if the line is
+    finer than registers can measure, for a question without registers, and without stored claims;
+    StoreError. Safe to cancel.
     """
     _check(counter, query, line)
     earlier = await counter.earlier_claims(query, [relay.url for _, relay in relays])
@@ -63,13 +63,13 @@ async def count_enough(
 def _check(counter: Counter, query: Query, line: float) -> None:
     if not FINEST <= line < 1:
         raise InvalidInput(
-            f"registers cannot tell a finer line than {FINEST:.0%}, as they are off by 4 to 6.5 % "
-            "themselves: leave it out, and all relays are asked"
+            f"registers cannot measure a finer line than {FINEST:.0%}, as they are off by 4 to "
+            "6.5 % themselves: leave it out, and all relays are asked"
         )
     if not query.by_registers:
-        raise InvalidInput("when it is enough is told by registers: this question has none")
+        raise InvalidInput("registers decide what is enough: this question has none")
     if counter.book is None:
-        raise InvalidInput("when it is enough is told by what relays said before: give a store")
+        raise InvalidInput("earlier answers of relays decide what is enough: give a store")
 
 
 def _people(claim: Claim, query: Query) -> bytes | None:
@@ -77,7 +77,7 @@ def _people(claim: Claim, query: Query) -> bytes | None:
 
 
 def _with_left(result: CountResult, left: Unasked) -> CountResult:
-    """The result with the relays that were not asked; its numbers are lower bounds then."""
+    """Return the result with the relays that were not asked; its numbers are lower bounds then."""
     if not (left.known or left.never):
         return msgspec.structs.replace(result, unasked=left)
     merged: Merged = msgspec.structs.replace(

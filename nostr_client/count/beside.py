@@ -1,9 +1,8 @@
-"""Judges answers that came one by one, each beside those of the question's other relays.
+"""Judge answers that came one by one, each beside those of the question's other relays.
 
-A count asks all relays at once, so each is asked about what the others have. A watch asks each
-relay for itself. Once all of its first round have answered, their claims are judged as a count
-judges them: by samples of the ids that they name, by deletions, and by newer lists. Nothing is read
-again.
+A count asks all relays at once, so each is asked about the others' events. A watch asks each relay
+by itself. Once all relays of its first round have answered, their claims are judged as in a count:
+by samples of the ids that they name, by deletions, and by newer lists. Nothing is read again.
 """
 
 from __future__ import annotations
@@ -29,17 +28,17 @@ if TYPE_CHECKING:
 
 
 class FirstRound:
-    """What comes while relays are asked one by one, until their claims are judged together."""
+    """The answers of relays that are asked one by one, until their claims are judged together."""
 
     def __init__(self) -> None:
         self.seen = SeenEvents()
         self.earlier: dict[str, Claim | None] = {}
-        """What each relay said before this round, by normalised URL."""
+        """Each relay's answer before this round, by normalised URL."""
 
     def unjudged(self, url: str, claim: Claim, earlier: Claim | None) -> Claim:
         """A claim that waits to be judged: what was proven before stays proven meanwhile.
 
-        `earlier`: what the relay said before, in this round where it is asked twice.
+        `earlier`: the relay's previous answer, from this round if it is asked twice.
         """
         before = self.earlier.setdefault(url, earlier)
         if before is None or not claim.answered:
@@ -58,10 +57,10 @@ async def judge_beside(
     seconds: float,
     patience: float,
 ) -> dict[str, Claim]:
-    """The claims of a first round, by URL, with what their relays say of each other's events.
+    """Return the claims of a first round, by URL, with what relays prove about each other's events.
 
     `shared` waits for these relays. `seconds`: for all of it; `patience`: for the checks of others.
-    Raises StoreError, and nothing that a relay did. Safe to cancel.
+    Raises StoreError; a relay's failure is not raised. Safe to cancel.
     """
     for url, claim in claims.items():
         shared.report(relays[url], ids_of(claim))

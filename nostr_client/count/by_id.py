@@ -1,4 +1,4 @@
-"""Fetches events by id from one relay, in REQs of a size that every relay takes."""
+"""Fetch events by id from one relay, in REQs of a size that every relay accepts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ IDS_AT_ONCE: Final = 100
 
 
 class Fetched(NamedTuple):
-    """The verified events that came, in `bytes`; `unread` frames could not be read."""
+    """The verified events that arrived, in `bytes`; `unread` frames could not be read."""
 
     events: tuple[VerifiedEvent, ...]
     bytes: int
@@ -25,7 +25,7 @@ class Fetched(NamedTuple):
 
 
 async def events_by_id(relay: Relay, ids: Collection[bytes]) -> Fetched:
-    """Ask for ids, and again for what is missing, until nothing more comes: a page may be cut.
+    """Ask for ids, and again for missing ones, until nothing more arrives: a page may be cut.
 
     Raises RelayError. Safe to cancel.
     """

@@ -1,4 +1,4 @@
-"""From what happened at one relay to its claim. Pure."""
+"""Build the claim of one relay from the outcome of its requests. Pure."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
     from nostr_client.count.queries import Query
 
 WEAK_ZERO = "count: a bare zero, which some relays answer when they refuse"
-NO_TARGET = "zaps: the event was not found, so whom its zaps may pay is not known"
+NO_TARGET = "zaps: the event was not found, so the receivers of its zaps are unknown"
 MAYBE_PEOPLE = "count: what its registers estimate, so perhaps distinct authors and not events"
 NOT_MERGED = "hll: not used, as relays disagree about the place it is made from"
 _REASON = 160
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """What reading events gave until it ended. `elapsed`: seconds since the relay was asked.
+    """The result of reading events up to its end. `elapsed`: seconds since the relay was asked.
 
     `last_read`: the time up to which the relay's events are known. `confirmed`: the relay's own
-    count is equal to what was read. `registers` are those of the reading, where they are kept.
-    `void`: matching events came that do not count.
+    count equals the number of events read. `registers` are those of the reading, if stored. `void`:
+    matching events arrived that do not count.
     """
 
     reading: Reading
@@ -57,10 +57,10 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(slots=True)
 class Outcome:
-    """What happened at one relay; `asked_at` in Unix seconds, `elapsed` in seconds since then.
+    """The outcome at one relay; `asked_at` in Unix seconds, `elapsed` in seconds since then.
 
     `listing`: all ids that it named, at the cost of `listed_bytes`; `partly_named`: how many it
-    named where it holds more. `retracted`: ids that its events prove not to count.
+    named if it has more. `retracted`: ids that its events prove not to count.
     """
 
     asked_at: float
@@ -78,7 +78,7 @@ class Outcome:
 
     @property
     def exact_count(self) -> int | None:
-        """The relay's word on how many events it has, if it gave one for all filters at once."""
+        """The relay's word on its number of events, if it gave one for all filters at once."""
         if len(self.answers) != 1:
             return None
         (answer,) = self.answers
@@ -86,7 +86,7 @@ class Outcome:
 
     @property
     def known_ids(self) -> frozenset[bytes] | None:
-        """The ids that the relay named or that were read; None where it told nothing of them."""
+        """The ids that the relay named or that were read; None if it gave none."""
         if self.listing is not None:
             return self.listing.ids
         reading = self.found.reading if self.found else None
@@ -94,11 +94,11 @@ class Outcome:
 
     @property
     def authors(self) -> frozenset[bytes]:
-        """The authors of all that was read."""
+        """The authors of all events read."""
         return self.found.reading.authors if self.found else frozenset()
 
     def settled(self, query: Query, *, members: bool = False) -> bool:
-        """True when reading events would add nothing, or cannot work.
+        """Whether reading events would add nothing, or cannot work.
 
         `members`: a number alone is not enough, as those of several relays cannot be merged.
         """
@@ -109,7 +109,7 @@ class Outcome:
         return isinstance(self.count_error, (NetworkError, ProtocolError))
 
     def doubt_zero(self, notice: str) -> None:
-        """Take a bare zero beside a NOTICE that refuses for what it is: khatru answers so."""
+        """Treat a bare zero beside a NOTICE that refuses as a refusal: khatru answers so."""
         prefix = reasons.prefix(notice)
         if prefix and self.answers and all(a.count == 0 and a.hll is None for a in self.answers):
             self.answers = []
@@ -117,14 +117,14 @@ class Outcome:
 
     @property
     def refused(self) -> bool:
-        """True when the relay said no to the COUNT, other than not knowing it."""
+        """Whether the relay refused the COUNT, other than by not knowing it."""
         return _refusal(self.count_error) and not isinstance(self.count_error, Unsupported)
 
 
 def claim_of(relay: str, query: Query, outcome: Outcome) -> Claim:
-    """The claim that an outcome amounts to; `relay` is the user's spelling."""
+    """Return the claim of an outcome; `relay` is the user's spelling."""
     counted = _counted(query, outcome.answers)
-    loose = query.judges or query.searches  # of events that nobody has looked at
+    loose = query.judges or query.searches  # nobody has checked these events
     if loose and counted.count is not None:
         counted = msgspec.structs.replace(counted, approximate=True)
     base = Claim(
@@ -148,12 +148,12 @@ def claim_of(relay: str, query: Query, outcome: Outcome) -> Claim:
 
 
 def _refusal(error: RelayError | None) -> bool:
-    """Whether the relay itself said no; our own budget is not its word."""
+    """Whether the relay itself refused; our own budget is not its word."""
     return isinstance(error, RelayRefused) and not isinstance(error, HeldBack)
 
 
 def status_of(error: RelayError | None) -> ClaimStatus:
-    """The status that stands for an error; None is silence."""
+    """Return the status of an error; None is silence."""
     if isinstance(error, Unsupported):
         return ClaimStatus.UNSUPPORTED
     if isinstance(error, HeldBack):
@@ -167,12 +167,12 @@ def status_of(error: RelayError | None) -> ClaimStatus:
 
 
 def _never_connected_in_time(error: RelayError) -> bool:
-    """A peer that takes the connection and says nothing is silent, not absent."""
+    """Whether a peer accepts the connection and sends nothing: it is silent, not absent."""
     return isinstance(error, NetworkError) and isinstance(error.__cause__, TimeoutError)
 
 
 class _Counted(msgspec.Struct, frozen=True):
-    """The answers for all filters as one; `of_people`: the count may not be of events."""
+    """Return the answers for all filters as one; `of_people`: the count may not be of events."""
 
     count: int | None = None
     high: int | None = None
@@ -230,12 +230,12 @@ def _counted_once(query: Query, answer: CountAnswer) -> _Counted:
 
 
 def _any(flags: Iterable[bool | None]) -> bool | None:
-    told = [flag for flag in flags if flag is not None]
-    return any(told) if told else None
+    reported = [flag for flag in flags if flag is not None]
+    return any(reported) if reported else None
 
 
 def _from_count(base: Claim, outcome: Outcome, counted: _Counted) -> Claim:
-    """COUNT alone: its answer, or the reason why there is none."""
+    """Return the claim of COUNT alone: its answer, or the reason of the failure."""
     if counted.count is None:
         return _failed(base, outcome, outcome.count_error)
     claim = _timed(base, counted.registers, outcome.count_elapsed)
@@ -253,7 +253,7 @@ def _from_count(base: Claim, outcome: Outcome, counted: _Counted) -> Claim:
 
 
 def _from_ids(base: Claim, outcome: Outcome, counted: _Counted, listing: Listing) -> Claim:
-    """The relay named its events by id."""
+    """Return the claim of a relay that named its events by id."""
     number = len(listing.ids)
     claim = msgspec.structs.replace(
         _timed(base, counted.registers, outcome.listed_elapsed),
@@ -261,20 +261,20 @@ def _from_ids(base: Claim, outcome: Outcome, counted: _Counted, listing: Listing
         listing=listing,
         count=number,
     )
-    told = None if counted.approximate or counted.high is not None else counted.count
+    reported = None if counted.approximate or counted.high is not None else counted.count
     if not listing.complete:
         claim = claim.warned(f"ids: the list ended at the budget of {number}: a lower bound")
         more = max(number, counted.count or 0)
         claim = msgspec.structs.replace(claim, count=more, limited=True)
-    elif told is not None and told != number:
-        claim = claim.warned(f"count: the relay says {told}")
+    elif reported is not None and reported != number:
+        claim = claim.warned(f"count: the relay says {reported}")
     return claim.warned(f"count: {_why(outcome.count_error)}") if outcome.count_error else claim
 
 
 def _from_events(
     base: Claim, query: Query, outcome: Outcome, counted: _Counted, found: Found
 ) -> Claim:
-    """Events were read: to the end, in part, or none came."""
+    """Return the claim of a reading: complete, partial, or without events."""
     base = base.warned(*found.warnings)
     if found.reading.events:
         return _read(base, query, outcome, counted, found)
@@ -290,7 +290,8 @@ def _from_events(
 
 
 def _unread(base: Claim, outcome: Outcome, counted: _Counted, found: Found) -> Claim:
-    """A count whose events did not come; where the relay says these are all, it is in doubt."""
+    """Return a count whose events did not arrive; if the relay says it sent all, the count is in
+    doubt."""
     if found.error is not None:
         return _from_count(base.warned(f"read: {_why(found.error)}"), outcome, counted)
     claim = _from_count(base.warned("read: no event came"), outcome, counted)
@@ -299,7 +300,7 @@ def _unread(base: Claim, outcome: Outcome, counted: _Counted, found: Found) -> C
 
 
 def _read(base: Claim, query: Query, outcome: Outcome, counted: _Counted, found: Found) -> Claim:
-    """A claim by events; where they are not all there, the relay's own count stands beside them."""
+    """Return a claim by events; if events are missing, the relay's own count is beside them."""
     reading, number = found.reading, len(found.reading.events)
     if query.searches:
         reading = msgspec.structs.replace(reading, complete=False)
@@ -313,12 +314,14 @@ def _read(base: Claim, query: Query, outcome: Outcome, counted: _Counted, found:
         claim = claim.warned(f"count: {_why(outcome.count_error)}")
     if reading.complete:
         claim = msgspec.structs.replace(claim, last_read=found.last_read)
-        told = None if found.confirmed else counted.count
-        most = counted.high or told or 0  # of filters that were counted one by one
-        differs = told is not None and not told <= number <= most and not counted.approximate
+        reported = None if found.confirmed else counted.count
+        most = counted.high or reported or 0  # of filters that were counted one by one
+        differs = (
+            reported is not None and not reported <= number <= most and not counted.approximate
+        )
         if query.needs_target and number:
             return _unattributed(claim)
-        return claim.warned(f"count: the relay says {told}") if differs else claim
+        return claim.warned(f"count: the relay says {reported}") if differs else claim
     if found.error is not None:
         claim = claim.warned(f"read: {_why(found.error)}")
     if query.needs_target:
@@ -336,7 +339,8 @@ def _read(base: Claim, query: Query, outcome: Outcome, counted: _Counted, found:
 
 
 def _unattributed(claim: Claim) -> Claim:
-    """Zaps of an event that nobody gave: whom they may pay is not known, so none is proven."""
+    """Return the claim for zaps of an event that no relay has: their receivers are unknown, so none
+    is proven."""
     claim = msgspec.structs.replace(claim, reading=None, registers=None, approximate=True)
     return claim.warned(NO_TARGET)
 

@@ -1,10 +1,9 @@
-"""What a relay holds for a filter, found by negentropy from what it held when it was last read.
+"""Find what a relay has for a filter, by negentropy from its known events.
 
-Only what came since is downloaded, and what is gone shows, without reading everything again. The
-relay's answer may come from a capped or an old snapshot, so nothing is believed that it leaves
-out: an id is gone when a REQ by ids does not bring it, and a REQ at each end shows whether the
-snapshot reaches as far as the relay's events do. Below the floor of a capped one the next session
-begins.
+Only new events are downloaded, and removals show, without reading everything again. The relay's
+answer may come from a capped or an old snapshot, so an omission alone proves nothing: an id is gone
+if a REQ by ids does not return it, and a REQ at each end shows whether the snapshot covers the
+relay's events. The next session begins below the floor of a capped snapshot.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from nostr_client.sync.initiator import Learned
 
 MOST_SESSIONS: Final = 64
-"""Sessions of one comparison: a snapshot of 500 still reaches through 32,000 events."""
+"""Sessions of one comparison: with a snapshot of 500 they cover 32,000 events."""
 
 _PATIENCE: Final = 2.0
 """Seconds for the first answer: a relay that does not know NIP-77 is read by pages instead."""
@@ -46,9 +45,10 @@ _NO_NIP77: Final = (Kind.UNSUPPORTED, Kind.BROKEN)
 
 
 class Differences:
-    """What the relay named beyond what is held (`need`), and what it did not name (`gone`).
+    """Ids that the relay named beyond the known ones (`need`), and known ids that it did not name
+    (`gone`).
 
-    `refusal`: why the session did not come to its end; None where it did. `full`: because the relay
+    `refusal`: why the session did not come to its end; None if it did. `full`: because the relay
     names more than is wanted.
     """
 
@@ -62,20 +62,20 @@ class Differences:
 async def compare(
     relay: Relay, filter: Filter, held: Mapping[bytes, int], *, most: int, silence: float
 ) -> Differences:
-    """One NIP-77 session, which ends early where the relay names more than `most` new ids.
+    """Run one NIP-77 session; it ends early if the relay names more than `most` new ids.
 
-    `held`: times by id. `silence`: seconds between its messages. What it showed is learnt. Safe to
-    cancel.
+    `held`: times by id. `silence`: seconds between its messages. What the relay shows is recorded.
+    Safe to cancel.
     """
     found = Differences()
     if relay.capabilities.negentropy is False:
         found.refusal = Refusal(Kind.UNSUPPORTED, "no NIP-77")
         return found
 
-    async def learn(heard: Learned) -> int:
+    async def learn(learned: Learned) -> int:
         before = len(found.need) + len(found.gone)
-        found.need.update(dict.fromkeys(heard.need))
-        found.gone.update(heard.have)
+        found.need.update(dict.fromkeys(learned.need))
+        found.gone.update(learned.have)
         if len(found.need) > most:
             found.full = True
             raise ProtocolError(f"more than {plural(most, 'id')}", relay=relay.url)
@@ -106,24 +106,24 @@ async def compare(
 
 
 class Source(Protocol):
-    """What a comparison needs of its reader: events by id, and the room for what comes."""
+    """The reader's part in a comparison: events by id, and storage for them."""
 
     async def fetch(self, ids: Sequence[bytes]) -> dict[bytes, int] | None:
-        """Download events by id; their times by id. None where the budget or the relay ends it."""
+        """Download events by id; return times by id. None if the budget or the relay ends it."""
         ...
 
     async def take(self, proof: Proof) -> None:
-        """Take in the events that a proof brought, and what it cost."""
+        """Store the events that a proof returned, and its cost."""
         ...
 
 
 class Comparison:
-    """The comparison of what is held of a filter with a relay that speaks NIP-77.
+    """Compares the known events of a filter with a relay that supports NIP-77.
 
     `held`: times by id. `most`: new ids that one session may name. `silence`: seconds between
-    messages. `largest`: the largest page that the relay is known to have sent. After `run` gave
-    True, `gone` are the held ids that the relay has no more. Everything else that is held it still
-    has, and what it has beyond that went through `source`.
+    messages. `largest`: the largest page that the relay is known to have sent. After `run` returned
+    True, `gone` are the known ids that the relay no longer has. It still has all other known ones,
+    and any further events went through `source`.
     """
 
     def __init__(
@@ -147,9 +147,9 @@ class Comparison:
         self._largest = largest
 
     async def run(self) -> bool:
-        """Compare from the newest event down; True where it is proven what the relay holds.
+        """Compare from the newest event down; return True if it is proven what the relay has.
 
-        Raises RelayError. Safe to cancel: what came is with `source`.
+        Raises RelayError. Safe to cancel: `source` has what arrived.
         """
         until = self._filter.until
         for number in range(MOST_SESSIONS):
@@ -166,7 +166,7 @@ class Comparison:
                 return await self._look_for(lacking)
             if not below or floor is None or floor.second == until:
                 return False
-            # The snapshot is capped: what lies below its floor is compared by the next session.
+            # The snapshot is capped: the next session compares what lies below its floor.
             until = floor.second
             if not await self._look_for(key for key in lacking if self._known[key] > until):
                 return False
@@ -175,7 +175,7 @@ class Comparison:
     async def _session(
         self, window: Filter, inside: Mapping[bytes, int]
     ) -> dict[bytes, int] | None:
-        """What the relay named for a window, times by id; None where that is not known."""
+        """Return what the relay named for a window, times by id; None if unknown."""
         found = await compare(self._relay, window, inside, most=self._most, silence=self._silence)
         came = None if found.refusal else await self._source.fetch(list(found.need))
         if came is None:
@@ -186,10 +186,10 @@ class Comparison:
         return {key: at for key, at in inside.items() if key not in found.gone} | came
 
     async def _top(self, window: Filter, named: dict[bytes, int]) -> bool:
-        """Take in what is newer than the snapshot; whether all of it came."""
+        """Read events newer than the snapshot; return whether all arrived."""
         ceiling = Edge.highest((at, key) for key, at in named.items())
         if ceiling is None:
-            return True  # the question for the floor is the same
+            return True  # the request for the floor is the same
         proof = await prove_ceiling(self._relay, window, ceiling, largest=self._largest)
         named |= await self._take(proof)
         return proof.whole
@@ -201,7 +201,7 @@ class Comparison:
         return beyond
 
     async def _look_for(self, lacking: Iterable[bytes]) -> bool:
-        """Ask by id for what the relay did not name: what does not come is gone."""
+        """Ask by id for what the relay did not name: what does not arrive is gone."""
         asked = list(lacking)
         came = await self._source.fetch(asked)
         if came is None:

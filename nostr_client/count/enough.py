@@ -1,9 +1,10 @@
-"""When enough relays were asked: what those not asked would add, by what they said before. Pure.
+"""Decide when enough relays were asked: bound what the others would add, by their earlier answers.
+Pure.
 
-The people of relays that were asked and of those that were not are compared by registers: the part
-of all that only the latter have is bounded by the interval of the Jaccard index between the asked
-and all. Of a relay that was not asked only those people count whom another relay tells of, too:
-else a relay that invents people would always be asked first.
+Registers compare the people of relays that were asked with those of relays that were not: the
+interval of the Jaccard index between the asked and all bounds the share that only the latter have.
+Of a relay that was not asked, only people whom another relay also has count: else a relay that
+invents people would always be asked first.
 """
 
 from __future__ import annotations
@@ -20,23 +21,23 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 FINEST: Final = 0.05
-"""The finest line that registers can tell: their own error is 4 to 6.5 %."""
+"""The finest line that registers can measure: their own error is 4 to 6.5 %."""
 
 _Z: Final = 2.0
-"""Standard errors of the bound: it is looked at after each batch, and may stop at any of them."""
+"""Standard errors of the bound: it is tested after each batch, and may stop at any of them."""
 
 _RAISES: Final = 1 / (2 * math.log(2))
 """How often the rank of a new person is above the largest of n others, times n (large n)."""
 
 _TURN: Final = 10
-"""Each tenth relay that is asked is one that was never asked before, where there is one."""
+"""Every tenth relay that is asked is one that was never asked before, if there is one."""
 
 
 class Unasked(msgspec.Struct, frozen=True, kw_only=True):
-    """Relays that were not asked. `high`: together they add this part of all people at most.
+    """Relays that were not asked. `high`: together they add at most this share of all people.
 
-    People count of whom two relays tell. `known` said something before, which the bound goes by;
-    of `never` nothing is known.
+    Only people whom two relays have count. `known` gave an earlier answer, on which the bound is
+    based; `never` gave none.
     """
 
     known: tuple[str, ...] = ()
@@ -44,16 +45,16 @@ class Unasked(msgspec.Struct, frozen=True, kw_only=True):
     high: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """The relays and the bound as JSON has them."""
+        """Return the relays and the bound in the form of their JSON."""
         found: dict[str, Any] = msgspec.to_builtins(self)
         return found
 
 
 class Enough:
-    """Which relays to ask next. `known`: the registers of what each said before, by URL.
+    """Chooses which relays to ask next. `known`: the registers of each earlier answer, by URL.
 
-    `never`: those that said nothing before. `line`: stop where all that are left add less than this
-    part. Where more than a tenth of all was never asked, those are asked first of all.
+    `never`: relays without an earlier answer. `line`: stop when all that are left add less than
+    this share. If more than a tenth of all was never asked, those come first.
     """
 
     def __init__(self, known: Mapping[str, bytes], never: Sequence[str], line: float) -> None:
@@ -64,7 +65,7 @@ class Enough:
         self._turns = 0
 
     def next(self) -> list[str]:
-        """The next relays to ask, half as many as were asked; none where it is enough."""
+        """Return the next relays to ask, half as many as were asked; none if it is enough."""
         if len(self._never) * _TURN > len(self._known) + len(self._asked) + len(self._never):
             return self._taken(self._never[:], [])
         if not self._known or (self._asked and self.high < self._line):
@@ -81,12 +82,12 @@ class Enough:
         return batch
 
     def answered(self, url: str, registers: bytes | None) -> None:
-        """Take in what a relay says now; None: nothing that tells who is behind it."""
+        """Add a relay's answer of now; None: nothing that shows its people."""
         self._asked[url] = hll.EMPTY if registers is None else registers
 
     @property
     def high(self) -> float:
-        """The part of all people that the known relays add at most."""
+        """Return the share of all people that the known relays add at most."""
         asked = hll.merge(*self._asked.values())
         whole = hll.merge(asked, *(self._worth(url) for url in self._known))
         if whole == hll.EMPTY:
@@ -96,7 +97,7 @@ class Enough:
 
     @property
     def left(self) -> Unasked:
-        """Those that were not asked."""
+        """Return those that were not asked."""
         return Unasked(known=tuple(self._known), never=tuple(self._never), high=self.high)
 
     def _is_turn(self) -> bool:
@@ -110,20 +111,21 @@ class Enough:
         return never + known
 
     def _best(self, asked: bytes) -> str:
-        """The relay that seems to add most people whom others know; of equals the first named."""
+        """Return the relay that seems to add most people whom others know; of equals the first
+        named."""
         return max(self._known, key=lambda url: hll.estimate(hll.merge(asked, self._shared(url))))
 
     def _shared(self, url: str) -> bytes:
-        """The registers in which a relay says just what another one says: one person made both.
+        """Return the registers in which a relay equals another one: one person made both.
 
         A relay that invents many people has higher registers than the others, and few in common.
         """
         columns = zip(*self._others(url), strict=True)
         own = self._known[url]
-        return bytes(v if v in told else 0 for v, told in zip(own, columns, strict=True))
+        return bytes(v if v in others else 0 for v, others in zip(own, columns, strict=True))
 
     def _worth(self, url: str) -> bytes:
-        """What a relay said, as far as all others together bear it out."""
+        """Return a relay's registers as far as all others together confirm them."""
         return bytes(map(min, self._known[url], hll.merge(*self._others(url))))
 
     def _others(self, url: str) -> list[bytes]:
@@ -132,7 +134,7 @@ class Enough:
 
 
 def _part_at_most(raised: int) -> float:
-    """The part of all that is new where it raised so few registers, by the bound of a Poisson law.
+    """Return the share that is new if it raised so few registers, by the bound of a Poisson law.
 
     The interval of the likelihood is too narrow there. One new person in n raises a register with
     the probability _RAISES / n.

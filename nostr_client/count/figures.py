@@ -1,4 +1,5 @@
-"""What one relay answered to a count, and what all say: a leaf, as the agent's API shows it too."""
+"""The values of one relay's answer and of the merged number; without imports, as the agent's API
+has them too."""
 
 from __future__ import annotations
 
@@ -13,12 +14,12 @@ LARGEST: Final = 2**63 - 1
 """The largest number that the store and JSON readers take; no honest count comes near it."""
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What is said of one relay's answer wherever it is shown.
+class ClaimSummary(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The fields of one relay's answer, wherever it is shown.
 
     `relay` is spelled as the user wrote it. `count` counts events. Times are Unix seconds,
-    `latency_ms` the milliseconds from asking to the answer. `last_read` is the time up to which the
-    events of the relay are known, None unless they were read to the end.
+    `latency_ms` the milliseconds from the request to the answer. `last_read` is the time up to
+    which the events of the relay are known, None unless they were read to the end.
     """
 
     relay: str
@@ -39,13 +40,12 @@ class Told(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Figure(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A merged number and how far it can be trusted.
 
-    The truth over the relays that answered lies from `low` to `high`: by proof, 97 times in 100
-    where something was read in an earlier round and may be gone, or 95 times in 100 where a relay's
-    registers were used. `high` is None where nothing bounds it. `lower_bound` says that something
-    may be missing, so that the truth may be larger than `value`. `as_said` says that nothing is
-    known to be missing from what relays say, and that the number rests on it: the count of one
-    relay alone, or ids that relays name. An exact figure that is `as_said` counts what relays name,
-    all of it borne out.
+    The truth over the relays that answered lies from `low` to `high`: by proof; 97 times in 100 if
+    a part was read in an earlier round and may be gone; 95 times in 100 if a relay's registers were
+    used. `high` is None if nothing bounds it. `lower_bound`: something may be missing, so the truth
+    may be larger than `value`. `as_said`: nothing is known to be missing from the relays' answers,
+    and the number rests on them: the count of one relay alone, or ids that relays name. An exact
+    figure that is `as_said` counts ids that relays name, all confirmed.
     """
 
     value: int
@@ -57,12 +57,12 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @classmethod
     def exactly(cls, value: int, *, as_said: bool = False) -> Figure:
-        """Make the figure of a number that is known."""
+        """Make the figure of a known number."""
         return cls(value=value, low=value, high=value, exact=True, as_said=as_said)
 
     @classmethod
     def at_least(cls, value: int, low: int | None = None) -> Figure:
-        """Make the figure of a number that something is missing from."""
+        """Make the figure of a number with a missing part."""
         return cls(value=value, low=value if low is None else low, high=None, lower_bound=True)
 
     def or_word(self, word: Figure | None) -> Figure:
@@ -76,7 +76,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def storable(self) -> Figure:
-        """The figure with nothing above LARGEST."""
+        """Return the figure with nothing above LARGEST."""
         if max(self.value, self.low, self.high or 0) <= LARGEST:
             return self
         return msgspec.structs.replace(
@@ -91,8 +91,8 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return msgspec.structs.asdict(self)
 
 
-class WeighedClaim(Told, frozen=True, kw_only=True):
-    """What one relay said, and what became of it in the number."""
+class WeighedClaim(ClaimSummary, frozen=True, kw_only=True):
+    """One relay's answer, and how it was used in the number."""
 
     estimate: float | None = None
     used: tuple[str, ...] = ()
@@ -102,7 +102,7 @@ class WeighedClaim(Told, frozen=True, kw_only=True):
 
 
 class Counted(msgspec.Struct, frozen=True, kw_only=True):
-    """A number over many relays, and the claims that it is made of."""
+    """A number over many relays, and the claims behind it."""
 
     query: str
     target: str | None

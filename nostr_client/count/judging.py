@@ -1,11 +1,10 @@
-"""Judges the ids that the relays of one question name, each relay beside the others.
+"""Judge the ids that the relays of one question name, each relay beside the others.
 
-A relay is judged beside those that are asked with it, and beside what the others said before.
-
-Of the ids that a relay alone names, a random sample is fetched: an id without an event that holds
-makes the whole list that relay's bare word. A relay that lacks what others hold may know that the
-author deleted it (kind 5 of NIP-09) or vanished (kind 62 of NIP-62), so it is asked. So it is about
-what it holds itself, as many relays serve an event beside the request that deletes it.
+A relay is judged beside those that are asked with it, and beside the earlier answers of the others.
+Of the ids that only one relay names, a random sample is fetched: if an id has no valid event, the
+whole list counts as that relay's word only. A relay that lacks ids of others may know that the
+author deleted them (kind 5 of NIP-09) or vanished (kind 62 of NIP-62), so it is asked. It is also
+asked about its own ids, as many relays serve an event beside the request that deletes it.
 """
 
 from __future__ import annotations
@@ -35,26 +34,27 @@ if TYPE_CHECKING:
     from nostr_client.store.base import EventStore
 
 SAMPLE: Final = 30
-"""Ids that are fetched for one question: 11 kB. A relay that names no more alone proves them all.
+"""Ids fetched for one question: 11 kB. A relay that alone names no more than these proves them all.
 """
 
 LEAST_SAMPLE: Final = 10
-"""Ids that are fetched of each relay: half made-up ids are missed once in a thousand times."""
+"""Ids fetched of each relay: if half are made up, the sample misses it once in a thousand times."""
 
 ASKED: Final = 30
-"""Ids beyond `IDS_AT_ONCE` of which a relay is asked about a sample; all after one deletion."""
+"""Most ids in a complete question to a relay; beyond it asks about a sample, and all after one
+deletion."""
 
 MOST_LOOKED_FOR: Final = 1_000
-"""Ids that a relay holds and is asked about at most, ten REQs, after it knew one deletion."""
+"""Most own ids about which a relay is asked, ten REQs, after it knew one deletion."""
 
 
 class SharedIds:
-    """What every relay of one question holds or names; `report` once for each relay.
+    """What every relay of one question has or names; call `report` once for each relay.
 
     `rand` draws the samples: a relay that could foresee them would have only these events.
-    `by_ids`: the question goes to several relays, also where they are asked one by one, and their
-    numbers alone cannot be merged, so that single events are wanted. `stored`: our own store, whose
-    deletions count as those of relays do.
+    `by_ids`: the question goes to several relays, even if they are asked one by one, and their
+    numbers alone cannot be merged, so single events are wanted. `stored`: our own store, whose
+    deletions count like those of relays.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class SharedIds:
         self._gate = Gate()
 
     def report(self, relay: Relay, ids: frozenset[bytes] | None) -> None:
-        """One relay is done; None: it told nothing of single events."""
+        """Note that one relay is done; None: it named no single events."""
         self._waiting.discard(relay.url)
         if ids is not None:
             self._ids[relay.url] = ids
@@ -88,32 +88,32 @@ class SharedIds:
         self._gate.wake()
 
     def check(self, url: str) -> None:
-        """A relay's list was checked by its sample, or there is none to check."""
+        """Note that a relay's list was checked by its sample, or has nothing to check."""
         self._unchecked.discard(url)
         self._gate.wake()
 
     def recall(self, relay: Relay, claim: Claim) -> None:
-        """A relay that is not asked now: what it said before."""
+        """Add the earlier answer of a relay that is not asked now."""
         ids = ids_of(claim)
         if ids is not None:
             self._ids[relay.url] = ids
             self._relays[relay.url] = relay
 
     def discredit(self, url: str, verified: frozenset[bytes]) -> None:
-        """A relay made ids up: only what was fetched of it is named."""
+        """Note that a relay made ids up: only what was fetched of it counts as named."""
         self._ids[url] = verified
         self._discredited.add(url)
 
     async def all_checked(self) -> None:
-        """Return when it is known of every relay whether it makes ids up. Safe to cancel."""
+        """Wait until it is known of every relay whether it makes ids up. Safe to cancel."""
         await self._gate.wait(lambda: not self._unchecked)
 
     async def settled(self) -> None:
-        """Return when every relay has reported. Safe to cancel."""
+        """Wait until every relay has reported. Safe to cancel."""
         await self._gate.wait(lambda: not self._waiting)
 
     async def look_up(self, ids: Iterable[bytes], authors: Iterable[bytes]) -> bool:
-        """Look for requests about some events in our own store; whether any came.
+        """Look for deletions of some events in our own store; return whether any exist.
 
         Raises StoreError.
         """
@@ -125,39 +125,40 @@ class SharedIds:
         return len(self.seen.requests) > before
 
     def sample(self, ids: Sequence[bytes], most: int, size: int) -> list[bytes]:
-        """All ids where they are `most` or fewer, else a random `size` of them, or fewer."""
+        """Return all ids if they are `most` or fewer, else a random `size` of them, or fewer."""
         return list(ids) if len(ids) <= most else self.rand.sample(ids, max(size, 0))
 
     @property
     def share(self) -> int:
-        """How many ids of each relay are fetched: those that make none up share `SAMPLE`."""
+        """Return how many ids of each relay are fetched: the relays that make none up share
+        `SAMPLE`."""
         return max(LEAST_SAMPLE, SAMPLE // max(len(self._ids.keys() - self._discredited), 1))
 
     def alone(self, url: str) -> list[bytes]:
-        """The ids that no other relay names, in order."""
+        """Return the ids that no other relay names, in order."""
         others = frozenset[bytes]().union(*(ids for one, ids in self._ids.items() if one != url))
         return sorted(self._ids.get(url, frozenset()) - others)
 
     def lacking(self, url: str) -> list[bytes]:
-        """The ids that other relays name and this one does not, in order."""
+        """Return the ids that other relays name and this one does not, in order."""
         return sorted(self.all_ids - self._ids[url])
 
     @property
     def all_ids(self) -> frozenset[bytes]:
-        """The ids that any relay holds or names."""
+        """Return the ids that any relay has or names."""
         return frozenset().union(*self._ids.values())
 
     def held(self, url: str) -> frozenset[bytes]:
-        """The ids that this relay holds or names."""
+        """Return the ids that this relay has or names."""
         return self._ids.get(url, frozenset())
 
     def source(self, id: bytes) -> Relay | None:
-        """A relay that names an id."""
+        """Return a relay that names an id."""
         return next((self._relays[url] for url, ids in self._ids.items() if id in ids), None)
 
 
 def ids_of(claim: Claim) -> frozenset[bytes] | None:
-    """The ids that a claim tells of and that are not in doubt; None where it tells of none."""
+    """Return the undoubted ids of a claim; None if it has no ids."""
     if not claim.answered:
         return None
     if claim.listing is not None:
@@ -166,9 +167,9 @@ def ids_of(claim: Claim) -> frozenset[bytes] | None:
 
 
 class Judging:
-    """One relay of the question: `run` asks it, `listing` and `retracted` are what is known.
+    """One relay of the question: `run` asks it, `listing` and `retracted` are the result.
 
-    `earlier`: what this relay said before. What was proven then stays proven.
+    `earlier`: the relay's earlier answer. What was proven then stays proven.
     """
 
     def __init__(
@@ -183,9 +184,9 @@ class Judging:
         authors: frozenset[bytes] = frozenset(),
         recalled: Callable[[], Awaitable[Iterable[Held]]] | None = None,
     ) -> None:
-        """`patience`: seconds for which the checks of other relays are waited for.
+        """Create it; `patience`: seconds to wait for the checks of other relays.
 
-        `authors`: of all events that were read, `recalled` gives those that came in any round.
+        `authors`: of all events that were read, `recalled` returns those that arrived in any round.
         """
         self._authors = authors
         self._recalled = recalled
@@ -197,7 +198,7 @@ class Judging:
         self._known = frozenset[bytes]() if earlier is None else _retracted_ids(earlier.retracted)
         self._asked: set[bytes] = set()
         self._unread = False
-        """A frame about deletions could not be read: what it deletes is not known."""
+        """Whether a frame about deletions could not be read: what it deletes is unknown."""
         self._before = frozenset[bytes]() if earlier is None else ids_of(earlier) or frozenset()
         self._looked_for = False
         self.listing = listing
@@ -208,12 +209,12 @@ class Judging:
 
     @property
     def retracted(self) -> Retracted:
-        """The ids that are proven not to count."""
+        """Return the ids that are proven not to count."""
         seen, named, looked_for = self._shared.seen, self._shared.all_ids, self._looked_for
         blocked = self._known.intersection(named)
         if seen.requests:
             blocked = blocked.union(filter(seen.is_blocked, named))
-        if self._query.one_per_author:  # a list by its author, as that is who comes off with it
+        if self._query.one_per_author:  # a list by its author, who is removed by it
             lists = {id: seen.by_id[id].author for id in blocked if id in seen.by_id}
             return Retracted(lists=lists, looked_for=looked_for)
         ids = blocked | seen.superseded
@@ -221,9 +222,9 @@ class Judging:
         return Retracted(ids=ids, asked=asked, looked_for=looked_for)
 
     async def run(self) -> None:
-        """Fetch the sample, ask for deletions; a relay that refuses leaves the rest unknown.
+        """Fetch the sample, ask for deletions; if a relay refuses, the rest stays unknown.
 
-        Raises StoreError, and nothing that a relay did. Cancelling keeps what is known.
+        Raises StoreError; a relay's failure is not raised. Cancelling keeps what is known.
         """
         shared, url, known = self._shared, self._relay.url, self._known
         await self._look_up(shared.held(url) - known)
@@ -238,9 +239,9 @@ class Judging:
             return
 
     async def _look_up(self, held: frozenset[bytes]) -> None:
-        """Look in our own store for requests about what this relay holds.
+        """Look in our own store for deletions of this relay's events.
 
-        What it held in earlier rounds did not come in this one, so its authors are remembered.
+        Events of earlier rounds did not arrive in this one, so their authors are recalled.
         """
         found = bool(held) and await self._shared.look_up(sorted(held), self._authors)
         if found and self._recalled is not None:
@@ -250,9 +251,9 @@ class Judging:
                 self._shared.seen.remember(await self._recalled(), kind)
 
     async def _look_for(self, held: frozenset[bytes]) -> None:
-        """Ask about what this relay holds itself: about all where they are few, else a sample.
+        """Ask about this relay's own events: about all if they are few, else about a sample.
 
-        What it held in an earlier round is not asked about again.
+        It is not asked again about events of an earlier round.
         """
         left = sorted(held.difference(self._asked, self._before))
         some = self._shared.sample(left, IDS_AT_ONCE, ASKED)
@@ -264,9 +265,9 @@ class Judging:
         self._looked_for = not self._unread and held <= self._asked
 
     async def _check_listing(self) -> None:
-        """Check a sample of what this relay alone names, again when the liars are known.
+        """Check a sample of the ids that only this relay names, again once the liars are known.
 
-        What a liar names beside this relay bears nothing out, and takes no part of the sample.
+        A liar's ids confirm nothing, and take no part of the sample.
         """
         shared, url = self._shared, self._relay.url
         try:
@@ -283,7 +284,7 @@ class Judging:
             await self._check_sample(self.listing)
 
     async def _check_sample(self, listing: Listing) -> None:
-        """Fetch ids that this relay alone names, and see whether their events are what it says."""
+        """Fetch ids that only this relay names, and test whether their events exist."""
         shared, done = self._shared, len(self._sampled)
         named = shared.alone(self._relay.url)
         alone = [id for id in named if id not in listing.verified and id not in self._sampled]
@@ -308,7 +309,7 @@ class Judging:
         return [one.event for one in found.events]
 
     async def _ask_deletions(self, sample: Sequence[bytes], lacking: Sequence[bytes]) -> None:
-        """Ask about some of what this relay lacks, and about all where it knows a deletion."""
+        """Ask about a sample of what this relay lacks, and about all if it knows a deletion."""
         some = self._shared.sample(lacking, IDS_AT_ONCE, ASKED)
         before = len(self._shared.seen.requests)
         await self._ask([*sample, *some])
@@ -326,7 +327,7 @@ class Judging:
         await self._learn_authors()
 
     async def _requests(self, ids: Sequence[bytes]) -> bool:
-        """Ask for the requests that block these ids; False where nothing new came."""
+        """Ask for the requests that block these ids; return False if nothing new arrived."""
         if not ids:
             return False
         before = len(self._shared.seen.requests)
@@ -337,7 +338,8 @@ class Judging:
         return len(self._shared.seen.requests) > before
 
     async def _learn_authors(self) -> None:
-        """Only the author deletes: fetch what is named in deletions and was never seen."""
+        """Fetch events that deletions name and that never arrived: only their author may delete
+        them."""
         shared = self._shared
         by_relay: dict[Relay, list[bytes]] = {}
         for id in shared.seen.deleted_unseen(shared.all_ids - self._known):

@@ -1,12 +1,12 @@
-"""Lists the ids of all events that one relay holds for a query, by NIP-77 and within a budget.
+"""List the ids of all events that one relay has for a query, by NIP-77 and within a budget.
 
-An id costs 64 bytes on the wire, an event some 500. A relay that compares no more than so many
-events at once is asked by windows of time. It may answer from a snapshot that holds its newest
-events only, or that is old, so both ends are proven: by a COUNT of the same number, or by a REQ for
-the newest events and one at the oldest id of each window (`snapshot.prove_floor`) that bring
-nothing beyond the list. What a relay named before and leaves out now is asked for by id, as an id
-is gone only when a REQ by ids does not bring it. What it leaves out amid its list, nobody sees who
-never had it.
+An id costs 64 bytes on the wire, an event some 500. A relay that compares only a limited number of
+events at once is asked by time windows. It may answer from a snapshot with only its newest events,
+or from an old one, so both ends are proven: by a COUNT of the same number, or by a REQ for the
+newest events and one at the oldest id of each window (`snapshot.prove_floor`) that return nothing
+beyond the list. Ids that a relay named before and omits now are requested by id, as an id is gone
+only if a REQ by ids does not return it. Omissions in the middle of a list stay invisible if the id
+was never known.
 """
 
 from __future__ import annotations
@@ -37,20 +37,21 @@ ID_BYTES: Final = 64
 """Bytes of one id on the wire, as hex."""
 
 _TOP: Final = 3
-"""Events of the page at the upper end: room for what came since the session."""
+"""Events of the page at the upper end: room for events since the session."""
 
 MOST_SESSIONS: Final = 256
 """Sessions of one list: a relay that compares 500 events at once is listed up to the budget."""
 
 _MOST_LEFT_OUT: Final = 1_000
-"""Ids that are asked for because the list leaves them out: ten REQs. Where more are gone, the
-events are read by pages."""
+"""Ids requested because the list omits them: ten REQs. If more are gone, the events are read by
+pages."""
 
 
 class Named(NamedTuple):
-    """What a relay named, and what came since. `whole`: it is proven from the newest to the oldest.
+    """What a relay named, and what arrived since. `whole`: it is proven from the newest to the
+    oldest.
 
-    `full`: the budget ended the list, so it holds a part. `events` came with the proof. `traffic`:
+    `full`: the budget ended the list, so it is partial. `events` came with the proof. `traffic`:
     bytes of ids and events.
     """
 
@@ -62,7 +63,7 @@ class Named(NamedTuple):
 
 
 def is_regular(query: Query) -> bool:
-    """True when each id is an event of its own: no version of these kinds replaces another."""
+    """Whether each id is an event of its own: no version of these kinds replaces another."""
     return all(
         one.search is None and one.kinds is not None and all(map(kinds.is_regular, one.kinds))
         for one in query.filters
@@ -70,7 +71,7 @@ def is_regular(query: Query) -> bool:
 
 
 def is_listable(query: Query) -> bool:
-    """True when each id is an event of its own, which the relay gives to whoever asks."""
+    """Whether each id is an event of its own, which the relay sends to any client."""
     return is_regular(query) and all(
         RECEIVER_ONLY.isdisjoint(one.kinds or ()) for one in query.filters
     )
@@ -81,25 +82,26 @@ async def list_ids(
     query: Query,
     *,
     budget: ReadBudget,
-    told: int | None,
+    reported: int | None,
     silence: float,
     now: int,
     before: Collection[bytes] = (),
 ) -> Named | None:
-    """The ids that a relay names, all of them or as many as the budget allows; None: it cannot.
+    """Return the ids that a relay names, all of them or as many as the budget allows; None: it
+    cannot.
 
-    `told`: the relay's own exact count. `silence`: seconds between its messages. `now`: Unix
+    `reported`: the relay's own exact count. `silence`: seconds between its messages. `now`: Unix
     seconds. `before`: ids that it named before. Safe to cancel.
     """
     lister = _Lister(relay, budget, silence, now)
     for one in query.filters:
         if not await lister.run(one.replace(limit=None)):
             return None
-    return await lister.named(told if len(query.filters) == 1 else None, before)
+    return await lister.named(reported if len(query.filters) == 1 else None, before)
 
 
 class _Lister:
-    """The windows of one relay, and what it named in each."""
+    """The windows of one relay, and the ids that it named in each."""
 
     def __init__(self, relay: Relay, budget: ReadBudget, silence: float, now: int) -> None:
         self._relay = relay
@@ -114,7 +116,7 @@ class _Lister:
         self._full = False
 
     async def run(self, asked: Filter) -> bool:
-        """List one filter, the newest window first; False where the relay cannot."""
+        """List one filter, the newest window first; return False if the relay cannot."""
         self._asked.append(asked)
         windows = [Window(asked, no_items())]
         for _ in range(MOST_SESSIONS):
@@ -139,10 +141,10 @@ class _Lister:
         self._parts.append((asked, found))
         self._full = self._full or found.full
 
-    async def named(self, told: int | None, before: Collection[bytes]) -> Named:
-        """What was listed, with the proof that it is everything."""
+    async def named(self, reported: int | None, before: Collection[bytes]) -> Named:
+        """Return the list, with the proof that it is everything."""
         whole = not self._full and await self._look_for(before)
-        if whole and not (self._ids and len(self._ids) == told):
+        if whole and not (self._ids and len(self._ids) == reported):
             for asked, found in self._parts:
                 whole = await self._reaches_down(asked, found) and whole
             for asked in self._asked if self._ids else ():  # else the floor asked for anything
@@ -150,7 +152,7 @@ class _Lister:
         return Named(frozenset(self._ids), whole, self._full, tuple(self._events), self._traffic)
 
     async def _look_for(self, before: Collection[bytes]) -> bool:
-        """Ask by id for what the list leaves out: what comes is there, and the rest is gone."""
+        """Ask by id for what the list omits: ids that arrive exist, and the rest are gone."""
         left = [key for key in before if key not in self._ids]
         if len(left) > _MOST_LEFT_OUT:
             return False
@@ -165,7 +167,7 @@ class _Lister:
         return not found.unread
 
     async def _reaches_up(self, asked: Filter) -> bool:
-        """Whether the newest events are listed, or newer than one that is: these are taken in."""
+        """Whether the newest events are in the list, or newer than one that is: these are added."""
         try:
             page = await self._relay.fetch([asked.replace(limit=_TOP, since=asked.since or 0)])
         except RelayError:
@@ -180,7 +182,7 @@ class _Lister:
         return seen and not page.malformed
 
     async def _reaches_down(self, asked: Filter, found: Differences) -> bool:
-        """Whether the relay holds nothing of a window that it did not name."""
+        """Whether the relay has nothing in a window that it did not name."""
         try:
             floor = await self._floor(found)
             if found.need and floor is None:
@@ -193,7 +195,7 @@ class _Lister:
         return proof.proven
 
     async def _floor(self, found: Differences) -> Edge | None:
-        """The second of the first id: a list goes from the oldest to the newest, as a rule."""
+        """Return the second of the first id: a list usually goes from the oldest to the newest."""
         first = next(iter(found.need), None)
         if first is None:
             return None

@@ -1,7 +1,7 @@
-"""How many people each two relays share, from the claims of one count. Pure.
+"""Count the people that each pair of relays shares, from the claims of one count. Pure.
 
-People who were read are compared one by one; registers say it with an interval. Claims that only
-give a number say nothing about who is behind it.
+People who were read are compared one by one; registers give an interval. A claim with only a number
+says nothing about its people.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class Shared(msgspec.Struct, frozen=True, kw_only=True):
-    """Two relays: `people` are in both, `jaccard` is their part of all in either, from 0 to 1.
+    """Two relays: `people` are on both, `jaccard` is their share of all on either, from 0 to 1.
 
-    `low` and `high` are the 95 % interval of `jaccard`, the same number where the people were read
-    (`exact`). `noise`: registers cannot tell so few from nobody.
+    `low` and `high` are the 95 % interval of `jaccard`, the same number if the people were read
+    (`exact`). `noise`: registers cannot distinguish so few from nobody.
     """
 
     relays: tuple[str, str]
@@ -36,15 +36,15 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
     noise: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """The pair as JSON has it."""
+        """Return the pair in the form of its JSON."""
         found: dict[str, Any] = msgspec.to_builtins(self)
         return found
 
 
 def overlaps(claims: Sequence[Claim], offset: int | None) -> list[Shared]:
-    """Every pair of relays whose people can be compared; `offset`: of the registers.
+    """Return every pair of relays with comparable people; `offset`: of the registers.
 
-    A reading that did not come to its end is left out: what it lacks would look like a difference.
+    A reading without its end is left out: what it lacks would look like a difference.
     """
     pairs = combinations((one for one in claims if one.answered), 2)
     found = (_pair(a, b, offset) for a, b in pairs)
@@ -83,18 +83,18 @@ def _exact(relays: tuple[str, str], a: frozenset[bytes], b: frozenset[bytes]) ->
 
 
 def _read(claim: Claim) -> frozenset[bytes] | None:
-    """The people of a claim that was read to its end."""
+    """Return the people of a claim that was read to its end."""
     reading = claim.reading
     return reading.authors if reading is not None and reading.complete else None
 
 
 def _is_half(claim: Claim) -> bool:
-    """Whether all that a claim says of people is a reading that did not come to its end."""
+    """Whether the claim shows its people only by a reading that did not come to its end."""
     return claim.registers is None and _read(claim) is None
 
 
 def sketch_of(claim: Claim, offset: int | None) -> bytes | None:
-    """The registers of a claim, or those of the people that were read; None: neither."""
+    """Return the registers of a claim, or those of the people that were read; None: neither."""
     if claim.registers is not None or claim.reading is None or offset is None:
         return claim.registers
     return hll.from_pubkeys(claim.reading.authors, offset)

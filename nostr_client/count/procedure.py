@@ -1,4 +1,4 @@
-"""One query over many relays: all asked at once, none waited for beyond the common deadline."""
+"""Run one query over many relays: ask all at once, and wait for none beyond the common deadline."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ class Counter:
         now: Callable[[], float] = time.time,
         rand: random.Random | None = None,
     ) -> None:
-        """`trusted` relays are believed whatever the tests say. Raises InvalidRelayURL.
+        """Create it; `trusted` relays are believed whatever the tests say. Raises InvalidRelayURL.
 
-        `book`: where claims are kept, so that later counts read only what is new. `rand` draws
+        `book`: where claims are stored, so that later counts read only what is new. `rand` draws
         the samples by which ids are judged; by default nobody can foresee them.
         """
         self._options = options or CountOptions()
@@ -68,11 +68,11 @@ class Counter:
 
     @property
     def trusted(self) -> frozenset[str]:
-        """Normalised URLs of the relays that are believed in any case."""
+        """Normalised URLs of the relays that are always believed."""
         return self._trusted
 
     def with_book(self, book: ClaimBook) -> Counter:
-        """The same counter with other claims; it knows the same relays to be silent."""
+        """Return the same counter with other claims; it knows the same relays to be silent."""
         other = Counter(
             self._options, policy=self._policy, book=book, now=self._now, rand=self._rand
         )
@@ -92,11 +92,11 @@ class Counter:
     ) -> CountResult:
         """Ask every relay, given as (the user's spelling, relay), and merge their claims.
 
-        Returns at the deadline of the group at the latest, with a status for each relay; raises
-        nothing that a relay did. Raises StoreError where claims are kept. Cancelling gives up the
-        requests. `policy` and `trusted` (any spelling) stand for those of the counter. `beside`:
-        other relays of the question, whose kept claims are merged with these by `explain`; so what
-        single events prove is found out beside what those said. It needs a book.
+        Returns at the deadline of the group at the latest, with a status for each relay; a relay's
+        failure is not raised. Raises StoreError if claims are stored. Cancelling gives up the
+        requests. `policy` and `trusted` (any spelling) replace those of the counter. `beside`:
+        other relays of the question, whose stored claims `explain` merges with these; single events
+        are then judged beside those claims. It needs a book.
         """
         shown, used = merge_input(*await self.ask(query, relays, options, beside=beside))
         return self.result(query, shown, used, policy=policy, trusted=trusted)
@@ -109,7 +109,8 @@ class Counter:
         *,
         beside: Sequence[Relay] = (),
     ) -> tuple[list[tuple[str, Claim]], dict[str, Claim]]:
-        """The claims by normalised URL, in order, and the earlier ones that stand in for failures.
+        """Return the claims by normalised URL, in order, and the earlier ones that replace
+        failures.
 
         As `count`, without merging.
         """
@@ -127,10 +128,10 @@ class Counter:
         beside: Sequence[Relay] = (),
         first: FirstRound | None = None,
     ) -> list[tuple[str, Claim]]:
-        """The claims alone, by normalised URL, in order; what was read is kept, they are not.
+        """Return only the claims, by normalised URL, in order; readings are stored, claims are not.
 
-        `first`: the relays of the question are asked one by one, and `completed` judges what they
-        say when all have answered.
+        `first`: the relays of the question are asked one by one, and `completed` judges their
+        answers when all are there.
         """
         loop, chosen = asyncio.get_running_loop(), options or self._options
         end = loop.time() + chosen.timeouts.group
@@ -178,7 +179,7 @@ class Counter:
         *,
         beside: Sequence[Relay] = (),
     ) -> dict[str, Claim]:
-        """The claims of a first round, by normalised URL, judged as those of one count.
+        """Return the claims of a first round, by normalised URL, judged as those of one count.
 
         `beside` as for `count`. Takes no longer than a count may. Raises StoreError. Safe to
         cancel.
@@ -219,7 +220,7 @@ class Counter:
         beside: Sequence[Relay],
         seconds: float = math.inf,
     ) -> dict[str, Retracted]:
-        """What the newest lists of relays prove, by their URLs, in at most so many seconds."""
+        """Return what the newest lists of relays prove, by URL, within so many seconds."""
         return await compare_lists(
             query,
             claims,
@@ -232,13 +233,13 @@ class Counter:
 
     @staticmethod
     def _recall(shared: SharedIds, beside: Sequence[Relay], earlier: Mapping[str, Claim]) -> None:
-        """What the relays that are not asked now said before."""
+        """Return the earlier answers of the relays that are not asked now."""
         for other in beside:
             if other.url in earlier:
                 shared.recall(other, earlier[other.url])
 
     async def earlier_claims(self, query: Query, urls: Sequence[str]) -> dict[str, Claim]:
-        """What relays said before, by normalised URL; nothing without a book."""
+        """Return the earlier answers of relays, by normalised URL; nothing without a book."""
         if self.book is None or not urls:
             return {}
         now = self._now()
@@ -252,7 +253,8 @@ class Counter:
         relays: Sequence[tuple[str, Relay]],
         options: CountOptions | None = None,
     ) -> Query:
-        """The query, of zaps with those whom they may pay, where a relay gives their target."""
+        """Return the query; of zaps with the receivers that they may pay, if a relay has their
+        target."""
         seconds = (options or self._options).patience
         return await self._recipients.resolve(query, [relay for _, relay in relays], seconds)
 
@@ -266,12 +268,11 @@ class Counter:
         left_out: Collection[str] = (),
         fresh: Mapping[str, Claim] = MappingProxyType({}),
     ) -> CountResult:
-        """The result from what relays said before, asking nobody; needs a book.
+        """Return the result from earlier answers, asking nobody; needs a book.
 
         `names`: normalised URL to the user's spelling, in the order of the result; by default all
-        that were ever asked. `left_out`: normalised URLs whose claims are shown and not counted
-        with. `fresh`: answers by normalised URL that stand for those in the book. Raises
-        StoreError.
+        that were ever asked. `left_out`: normalised URLs whose claims are shown and not counted.
+        `fresh`: answers by normalised URL that replace those in the book. Raises StoreError.
         """
         assert self.book is not None
         now, wanted = self._now(), None if names is None else names.keys() - fresh.keys()
@@ -306,7 +307,7 @@ class Counter:
     ) -> CountResult:
         """Merge claims into a result that lists them in the order given.
 
-        `used`: the claims to count with, where they are not those that are shown.
+        `used`: the claims to count with, if they are not those that are shown.
         """
         used = claims if used is None else used
         if is_compared(query):
@@ -334,7 +335,7 @@ class Counter:
         earlier: Mapping[str, Claim] | None,
         look_up: LookUp,
     ) -> Claim:
-        """Ask one relay; `earlier`: what was said before, where somebody else judges the claim."""
+        """Ask one relay; `earlier`: its earlier answer, if a caller judges the claim."""
         silent = relay.url in self._silent
         kept = not (query.needs_target or query.by_content or _has_versions(query))
         place = await self.book.place(asked_of(query), relay.url) if self.book and kept else None
@@ -362,7 +363,7 @@ class Counter:
 
 
 async def _all(askings: Sequence[Coroutine[None, None, Claim]]) -> list[Claim]:
-    """What all of them give, in order; one alone, as watches have them, needs no task."""
+    """Return the results of all, in order; a single one, as in watches, needs no task."""
     if len(askings) == 1:
         return [await askings[0]]
     async with task_group() as group:
@@ -371,7 +372,7 @@ async def _all(askings: Sequence[Coroutine[None, None, Claim]]) -> list[Claim]:
 
 
 def _in_place(claims: Sequence[Claim], others: Mapping[str, Claim]) -> list[Claim]:
-    """The claims with others, by relay, in the place of those that are the same answers."""
+    """Return the claims with those of `others`, by relay, in place of equal answers."""
     return [
         other
         if (other := others.get(one.relay)) is not None and other.asked_at == one.asked_at
@@ -381,7 +382,7 @@ def _in_place(claims: Sequence[Claim], others: Mapping[str, Claim]) -> list[Clai
 
 
 def _with(claim: Claim, proven: Retracted | None) -> Claim:
-    """A claim with what newest lists prove, beside what deletions do."""
+    """Return a claim with what newest lists prove, beside deletions."""
     if proven is None:
         return claim
     known = claim.retracted
@@ -391,13 +392,13 @@ def _with(claim: Claim, proven: Retracted | None) -> Claim:
 
 
 def _noted(query: Query, merged: Merged) -> Merged:
-    """Each part that does not come from events, with what it cannot tell of this question."""
+    """Return each part that does not come from events, with its limits for this question."""
     if query.note is None:
         return merged
-    told = {c.relay for c in merged.claims if c.answered and c.reading is None}
+    reporting = {c.relay for c in merged.claims if c.answered and c.reading is None}
     parts = (
         msgspec.structs.replace(one, reasons=(*one.reasons, query.note))
-        if one.relay in told
+        if one.relay in reporting
         else one
         for one in merged.parts
     )
@@ -405,7 +406,7 @@ def _noted(query: Query, merged: Merged) -> Merged:
 
 
 def needs_others(query: Query) -> bool:
-    """Whether what one relay says is looked at beside what others said: the ids that they named."""
+    """Whether one relay's ids are judged beside those that others named."""
     return _wants_members(query) or _has_versions(query) or is_compared(query)
 
 
@@ -415,10 +416,10 @@ def _wants_members(query: Query) -> bool:
 
 
 def _has_versions(query: Query) -> bool:
-    """Whether a question counts events of which one may stand in the place of another.
+    """Whether a question counts events of which one may replace another.
 
-    Which of two versions holds (all but regular kinds) can be seen only while they are read, so
-    nothing of them is kept for later rounds.
+    Which of two versions wins (all but regular kinds) shows only while they are read, so nothing of
+    them is stored for later rounds.
     """
     return query.unit is Unit.EVENTS and not (
         query.is_zaps or query.one_per_author or is_regular(query)

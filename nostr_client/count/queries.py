@@ -1,6 +1,6 @@
-"""What can be asked: the canonical queries of NIP-45, and any filters.
+"""The questions: the canonical queries of NIP-45, and any filters.
 
-Each constructor takes what people type and paste, as `nip19.read` does (npub, nprofile, note,
+Each constructor accepts what people type and paste, as `nip19.read` does (npub, nprofile, note,
 nevent, naddr, hex, `nostr:`, the URL of a web viewer), and raises InvalidIdentifier for anything
 else.
 """
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 
 def fold(filters: Iterable[Filter]) -> tuple[Filter, ...]:
-    """The fewest filters, by simple folding, that together match the same events.
+    """Return the fewest filters, by simple folding, that together match the same events.
 
-    `limit` is dropped (it would cap the count), filters that match nothing and repetitions too;
-    two that differ in one list become one. The order of attributes and values is kept, as the
-    HLL offset depends on it.
+    `limit` is dropped (it would cap the count), as are filters that match nothing and repetitions;
+    two that differ in one list become one. The order of attributes and values stays, as the HLL
+    offset depends on it.
     """
     left = [f.replace(limit=None) for f in filters]
     left = [f for f in left if not f.matches_nothing]
@@ -45,7 +45,7 @@ def fold(filters: Iterable[Filter]) -> tuple[Filter, ...]:
 
 
 def _insert(folded: list[Filter], candidate: Filter) -> None:
-    """Add a filter; one that was folded may fit with a third, so it is inserted anew."""
+    """Add a filter; a folded one may fit with a third, so it is inserted again."""
     for i, other in enumerate(folded):
         together = _joined(other, candidate)
         if together is not None:
@@ -56,7 +56,7 @@ def _insert(folded: list[Filter], candidate: Filter) -> None:
 
 
 def _joined(a: Filter, b: Filter) -> Filter | None:
-    """One filter for two that are equal but for one list; None where there is no such filter."""
+    """Return one filter for two that are equal but for one list; None if no such filter exists."""
     one, two = a.to_dict(), b.to_dict()
     if set(one) != set(two):
         return None
@@ -74,20 +74,20 @@ def _same(a: Any, b: Any) -> bool:
 
 
 MOST_ADDRESS: Final = 1_000
-"""Characters of an address that is looked for: those in use have some 120."""
+"""Characters of an address that is looked up: those in use have some 120."""
 
 NO_TARGET: Final = "?"
-"""The label of a zap that names what is neither an event id nor an address."""
+"""The label of a zap whose target is neither an event id nor an address."""
 
 
 class Query(msgspec.Struct, frozen=True, dict=True):
     """A question to count: its name, and filters that are OR'd.
 
-    `target` is the hex id, hex pubkey or address that a canonical query is about, else None.
-    `author` is whoever it is by, where that is known, and `hints` are relays that the identifier
-    named: both help to find relays (NIP-65). `receivers` are whom zaps of the target may pay, hex
-    pubkeys read from the target itself; None where they are not known. `by_content`: what contents
-    say is wanted, so that events are read wherever they are.
+    `target` is the hex id, hex pubkey or address of a canonical query, else None. `author` is the
+    target's author, if known, and `hints` are relays that the identifier named: both help to find
+    relays (NIP-65). `receivers` are the hex pubkeys that zaps of the target may pay, read from the
+    target itself; None if unknown. `by_content`: contents are classified, so events are read on
+    every relay.
     """
 
     # A round of watches reads each property many times: those that go through filters are cached.
@@ -102,32 +102,33 @@ class Query(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def is_zaps(self) -> bool:
-        """True when events are looked into, so that no relay's own number can be used."""
+        """Whether the rules check each event, so that no relay's own number can be used."""
         return self.name == "zaps"
 
     @cached_property
     def searches(self) -> bool:
-        """True for a search (NIP-50): each relay decides what matches, so no number is exact."""
+        """Whether it is a search (NIP-50): relays decide what matches, so no number is exact."""
         return any(f.search is not None for f in self.filters)
 
     @property
     def needs_target(self) -> bool:
-        """True when the target must be fetched first: it says whom its zaps may pay."""
+        """Whether the target must be fetched first: it names the receivers of its zaps."""
         return self.is_zaps and self.receivers is None and not self.pays_person
 
     @property
     def pays_person(self) -> bool:
-        """True for zaps of a person: the event that a receipt names says whom it may pay."""
+        """Whether it counts zaps of a person: the event that a receipt names decides whom it may
+        pay."""
         return self.is_zaps and self.filters[0].tags[0][0] == "#p"
 
     @cached_property
     def judges(self) -> bool:
-        """True when some of the matching events do not count, which only reading them shows."""
+        """Whether some matching events do not count, which only reading them shows."""
         return self.is_zaps or self._names_in_passing
 
     @property
     def reads(self) -> bool:
-        """True when the number comes from events alone, whatever else a relay gives."""
+        """Whether the number comes only from events, whatever else a relay sends."""
         return self.is_zaps or self.by_content
 
     @property
@@ -137,14 +138,14 @@ class Query(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def _names_in_passing(self) -> bool:
-        """Whether a matching event may only name the target; a reaction names no address so."""
+        """Whether a matching event may only name the target; for an address none does."""
         if self.name not in _NOTES or self.target is None:
             return False
         return self.name != "reactions" or ":" not in self.target
 
     @cached_property
     def unit(self) -> Unit:
-        """What the question counts, whoever answers.
+        """What the question counts.
 
         A named question counts people, as registers do. Filters count events, and so do zaps.
         """
@@ -153,13 +154,13 @@ class Query(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def by_registers(self) -> bool:
-        """True when registers give the number: it is of people, or of one event a person."""
+        """Whether registers give the number: it is of people, or of one event a person."""
         return self.offset is not None and (self.unit is Unit.AUTHORS or self.one_per_author)
 
     def hold(self, event: Event) -> Held | None:
-        """Return what is stored of a matching event; None where it does not count.
+        """Return what is stored of a matching event; None if it does not count.
 
-        The author of a zap is who paid, and its amount is in millisats.
+        The author of a zap is the payer, and its amount is in millisats.
         """
         if self.is_zaps:
             return self._hold_zap(event)
@@ -177,7 +178,7 @@ class Query(msgspec.Struct, frozen=True, dict=True):
         return Held(event.created_at, id, author, label=kept)
 
     def _hold_zap(self, receipt: Event) -> Held | None:
-        """A zap, labelled with what it names where that decides whether it may pay the person."""
+        """Return a zap, labelled with its target if that decides whether it may pay the person."""
         zap = read_zap(receipt, self.target, self.receivers)
         if zap is None or not _is_key(zap.receiver):
             return None
@@ -193,25 +194,25 @@ class Query(msgspec.Struct, frozen=True, dict=True):
         )
 
     def hold_any(self, event: Event) -> Held:
-        """Return what `hold` does; a matching event that does not count becomes VOID.
+        """Return as `hold`; a matching event that does not count becomes VOID.
 
-        What a relay counts and names is every event that matches, so that is what is compared.
+        A relay counts and names every event that matches, so these are what is compared.
         """
         id, author = bytes.fromhex(event.id), bytes.fromhex(event.pubkey)
         return self.hold(event) or Held(event.created_at, id, author, VOID)
 
     @cached_property
     def offset(self) -> int | None:
-        """The HLL offset where registers of all filters may be merged (8..23), else None."""
+        """The HLL offset if registers of all filters may be merged (8..23), else None."""
         if self.is_zaps:
-            return None  # receipts are signed by wallet services, not by who paid
+            return None  # wallet services sign receipts, not payers
         wire = [f.to_dict() for f in self.filters]
         offsets = {hll.offset(f) if hll.mergeable(f) else None for f in wire}
         return offsets.pop() if len(offsets) == 1 else None
 
     @cached_property
     def one_per_author(self) -> bool:
-        """True when an author has at most one matching event: one and the same replaceable kind."""
+        """Whether an author has at most one matching event: one and the same replaceable kind."""
         asked = {f.kinds for f in self.filters}
         (first, *others) = asked or {None}
         return not others and first is not None and _replaceable(first)
@@ -233,16 +234,16 @@ class Query(msgspec.Struct, frozen=True, dict=True):
 
 
 _REPLIES: Final = (
-    "registers and counts cannot tell a direct reply from one below it in the thread, "
+    "registers and counts cannot distinguish a direct reply from one below it,  "
     "nor from a mention (NIP-10); only events that are read do"
 )
 _NOTES: Final = {
     "reactions": "registers and counts include reactions that name this event in passing, as part "
-    "of a thread (NIP-25); only events that are read tell them apart",
+    "of a thread (NIP-25); only events that are read show the difference",
     "replies": _REPLIES,
     "replies+comments": _REPLIES,
 }
-"""Queries whose matching events are judged one by one, and what relays cannot tell of them."""
+"""Queries whose matching events are judged one by one, and what relays cannot distinguish."""
 
 
 def _replaceable(asked: tuple[int, ...]) -> bool:
@@ -274,7 +275,8 @@ def reactions(target: str) -> Query:
 def reposts(target: str) -> Query:
     """Count reposts (NIP-18): kind 6 of notes, kind 16 of anything else.
 
-    An id does not say what it is of, nor does the hint of an nevent prove it, so both are asked.
+    An id does not show the kind of its event, and the hint of an nevent proves nothing, so the
+    query has both.
     """
     found = nip19.event_or_address(target)
     if ":" in found:
@@ -326,7 +328,7 @@ CANONICAL = {
 
 
 def canonical(name: str, text: str) -> Query:
-    """A canonical query by name, with what the identifier tells about author and relays.
+    """Return a canonical query by name, with the author and the relays of the identifier.
 
     Raises InvalidInput for an unknown name, InvalidIdentifier for a bad target.
     """
@@ -339,7 +341,7 @@ def canonical(name: str, text: str) -> Query:
 
 
 def target_of(query: Query) -> Target:
-    """Whose relays a query is to be asked on (NIP-65): the author of what it is about."""
+    """Return whose relays a query should be asked on (NIP-65): the target's author."""
     names = {name for f in query.filters for name, _ in f.tags}
     values = {value for f in query.filters for _, listed in f.tags for value in listed}
     target = query.target or (values.pop() if len(values) == 1 else None)
@@ -354,9 +356,10 @@ def target_of(query: Query) -> Target:
 
 
 def _open_target(zap: Zap) -> str:
-    """The event or address whose author and splits say whether a zap may pay its receiver.
+    """Return the event or address whose author and splits decide whether a zap may pay its
+    receiver.
 
-    Empty where the zap names none, or an address of the receiver's own, which proves itself.
+    Empty if the zap names none, or an address of the receiver's own, which proves itself.
     """
     about = zap.about
     if about is None:
@@ -381,7 +384,7 @@ def _canonical(name: str, target: str, tag: str, asked: list[int]) -> Query:
 
 
 def _anything(text: str) -> tuple[str, str]:
-    """The tag that names a target, and its value; a person is named by npub or nprofile alone."""
+    """Return the tag that names a target, and its value; a person must be an npub or nprofile."""
     what = "a person or an event: expected npub, nprofile, note, nevent, naddr or 64 hex characters"
     if not nip19.is_address(text.strip()):
         match nip19.read(text, what).target:

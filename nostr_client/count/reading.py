@@ -1,8 +1,8 @@
-"""Reading the events behind a query from one relay, within a budget of bytes and events.
+"""Read the events of a query from one relay, within a budget of bytes and events.
 
-`Round` decides what to ask, this asks it. Nothing of an event is kept but its id, its author and
-its time; what is read is taken in page chain by page chain. Where something is held already, a
-relay that speaks NIP-77 is compared with it instead: only what changed is read.
+`Round` decides what to ask, this module asks it. Of an event only its id, author and time are
+stored, after each complete chain of pages. If events are known and the relay supports NIP-77, it is
+compared instead: only changes are read.
 """
 
 from __future__ import annotations
@@ -36,16 +36,17 @@ if TYPE_CHECKING:
     LookUp = Callable[[Collection[str]], Awaitable[Mapping[str, frozenset[str]]]]
 
 _COARSE = 0.1
-"""Part of the silence by which a page may be given up early: timers are not moved by each event."""
+"""Share of the silence by which a page may be given up early: timers are not moved by each event.
+"""
 
 NOT_FOUND: Final = ("receipt names", "receipts name")
-"""What may name an event that no relay gave."""
+"""Receipts that may name an event that no relay has."""
 
 
 class _Stock(NamedTuple):
-    """What is held after a round; `registers` None: made from the authors.
+    """The known events after a round; `registers` None: made from the authors.
 
-    `void`: events are held that do not count.
+    `void`: some known events do not count.
     """
 
     reading: Reading
@@ -55,7 +56,7 @@ class _Stock(NamedTuple):
 
 
 class Reader:
-    """One round of reading one relay for a query, into `place`; `take_stock` after it ended."""
+    """One round of reading one relay for a query, into `place`; call `take_stock` after its end."""
 
     def __init__(
         self,
@@ -69,9 +70,9 @@ class Reader:
         reread: Reread,
         keep: Keep | None = None,
     ) -> None:
-        """`silence`: seconds without an event after which a page counts as given up.
+        """Create it; `silence`: seconds without an event after which a page counts as given up.
 
-        `clock`: Unix seconds now, or the relay's where that is earlier. `keep` gets what comes.
+        `clock`: Unix seconds now, or the relay's if that is earlier. `keep` receives the events.
         """
         self._relay = relay
         self._query = query
@@ -94,7 +95,7 @@ class Reader:
 
     @property
     def events_read(self) -> int:
-        """Frames with events that came, good or bad."""
+        """Frames with events that arrived, valid or not."""
         return self._frames_before + (self._open.statistics().frames if self._open else 0)
 
     @property
@@ -102,16 +103,16 @@ class Reader:
         """Size of those frames."""
         return self._bytes_before + (self._open.statistics().bytes if self._open else 0)
 
-    async def read(self, told: int | None = None) -> None:
+    async def read(self, reported: int | None = None) -> None:
         """Read what is due, to the end or to the budget. Raises RelayError; safe to cancel.
 
-        `told` is the exact number of events that the relay has just counted, before the query's own
-        rules about their content.
+        `reported` is the exact number of events that the relay has just counted, before the query's
+        own rules about their content.
         """
         self._round = Round(
             self._query.filters,
             clock=self._clock,
-            told=told,
+            reported=reported,
             judged=self._query.judges,
             reread=self._reread,
         )
@@ -128,7 +129,7 @@ class Reader:
                     await self._count(question.filter, self._round)
 
     def _advance(self, memory: Memory) -> bool:
-        """Go on; at the end, see what there is, in the same piece."""
+        """Continue; at the end, read the result in the same transaction."""
         assert self._round is not None
         more = self._round.advance(memory)
         self._stock = None if more else self._stock_of(memory)
@@ -141,12 +142,12 @@ class Reader:
         return _Stock(reading, memory.mark, memory.registers(), void)
 
     async def _compare(self, round_: Round) -> bool:
-        """Find what changed by negentropy (NIP-77), where something is held; False: read pages."""
+        """Find changes by negentropy (NIP-77), if events are known; return False to read pages."""
         if len(self._query.filters) != 1 or self._relay.capabilities.negentropy is False:
             return False
         (asked,) = self._query.filters
         held, mark = await self._place.use(lambda m: (list(m.events()), m.mark))
-        if not held or mark.unread:  # whose id nobody knows: what is not named may be there still
+        if not held or mark.unread:  # an unnamed event may still exist
             return False
         from nostr_client.count.comparing import Comparison
 
@@ -168,10 +169,10 @@ class Reader:
         return True
 
     async def fetch(self, ids: Sequence[bytes]) -> dict[bytes, int] | None:
-        """Download events by id; the times of those that came, by id.
+        """Download events by id; return the times of those that arrived, by id.
 
-        None where the budget or the relay ends it. A relay may cut a page, so what is missing is
-        asked for until nothing more comes. Raises RelayError.
+        None if the budget or the relay ends it. A relay may cut a page, so missing ids are
+        requested until nothing more arrives. Raises RelayError.
         """
         came: dict[bytes, int] = {}
         for start in range(0, len(ids), IDS_AT_ONCE):
@@ -186,7 +187,8 @@ class Reader:
         return came
 
     async def _by_id(self, ids: Sequence[bytes]) -> dict[bytes, int] | None:
-        """One REQ by ids; what does not match the question is not kept, whoever named it."""
+        """Send one REQ by ids; drop events that do not match the question, even if a relay named
+        them."""
         asked = Filter(ids=[key.hex() for key in ids])
         left = ReadBudget(
             bytes=max(self._budget.bytes - self._bytes_before, 1),
@@ -201,7 +203,7 @@ class Reader:
         return {bytes.fromhex(one.event.id): one.event.created_at for one in fitting}
 
     async def take(self, proof: Proof) -> None:
-        """Take in the events that a proof brought, and what it cost."""
+        """Add the events that a proof returned, and its cost."""
         await self._keep_aside(proof.beyond, proof.frames, proof.bytes)
 
     async def _keep_aside(self, events: Sequence[VerifiedEvent], frames: int, size: int) -> None:
@@ -210,7 +212,7 @@ class Reader:
         self._came.update((event.id, event) for event in await self._taken(events))
 
     def _settle(self, memory: Memory, events: Iterable[Held]) -> None:
-        """Keep what the relay holds now, all of it."""
+        """Store that the relay has exactly the known events now."""
         memory.apply(
             Update(start=0, end=None, upto=self._clock, at=self._clock, found=tuple(events))
         )
@@ -220,7 +222,7 @@ class Reader:
     async def settle(self, look_up: LookUp) -> None:
         """Decide whether zaps may pay their receiver, by the events and addresses they name.
 
-        What `look_up` does not find stays in doubt. Raises StoreError. Safe to cancel.
+        Targets that `look_up` does not find stay in doubt. Raises StoreError. Safe to cancel.
         """
         named = await self._place.use(self._undecided)
         if not named:
@@ -241,15 +243,15 @@ class Reader:
         self._stock = await self._place.use(work)
 
     def _undecided(self, memory: Memory) -> list[Held]:
-        """The zaps in doubt, when all that came was taken in."""
+        """Return the zaps in doubt, once everything that arrived is stored."""
         if self._stock is None:
             self._stock = self._state(memory)
         return [event for event in memory.events() if event.counts and event.label]
 
     async def take_stock(self, elapsed: float, error: RelayError | None) -> Found:
-        """Take in what came before the end, and say what is held. Raises StoreError.
+        """Store what arrived before the end, and return the known events. Raises StoreError.
 
-        Where nothing new could be read, only what came now counts: the rest is no answer of today.
+        If nothing new could be read, only events of now count: the rest is no answer of today.
         """
         stock = self._stock
         if stock is None:
@@ -290,10 +292,10 @@ class Reader:
     def _warnings(self, mark: Mark | None) -> list[str]:
         warnings = [self._cut] if self._cut else []
         if self._invalid:
-            forms = ("event that does not hold", "events that do not hold")
+            forms = ("invalid event", "invalid events")
             warnings.append(f"read: {plural(self._invalid, *forms)}, left out")
         if self._void:
-            forms = ("receipt that does not hold", "receipts that do not hold")
+            forms = ("invalid receipt", "invalid receipts")
             if not self._sums:
                 forms = ("event that only names the target", "events that only name the target")
             warnings.append(f"read: {plural(len(self._void), *forms)}, left out")
@@ -317,7 +319,7 @@ class Reader:
         round_.count(None if answer.approximate or answer.limited else answer.count)
 
     async def _page(self, asked: Filter, round_: Round) -> None:
-        """One REQ until its EOSE, or until the budget is spent."""
+        """Send one REQ and read to its EOSE, or until the budget is spent."""
         left = max(self._budget.events - self.events_read, 1)
         limit = min(asked.limit or left, left)
         found: list[Held] = []
@@ -346,7 +348,7 @@ class Reader:
             round_.stop()
 
     async def _read_page(self, page: Subscription, found: list[Held]) -> bool:
-        """Fill `found`; False where the budget ended it."""
+        """Fill `found`; return False if the budget ended it."""
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(self._silence) as patience:
             while not self._spent():
@@ -361,7 +363,7 @@ class Reader:
         return False
 
     async def _drain(self, page: Subscription) -> list[VerifiedEvent]:
-        """Take what had come when the budget was spent: it was paid for."""
+        """Take what had arrived when the budget was spent: its bytes are counted already."""
         room = min(page.statistics().queued, self._budget.events)
         if room <= 0:
             return []
@@ -377,7 +379,7 @@ class Reader:
         return held
 
     def _spent(self) -> bool:
-        """Whether the budget is used up; says so once."""
+        """Whether the budget is used up; warns once."""
         stats = None if self._open is None else self._open.statistics()
         frames = self._frames_before + (stats.frames if stats else 0)
         over_bytes = self._bytes_before + (stats.bytes if stats else 0) >= self._budget.bytes
@@ -408,7 +410,7 @@ def _doubts(reading: Reading) -> list[str]:
 
 
 def _read_earlier(mark: Mark) -> str:
-    """Why it is not known which events the relay holds: what the reading goes on from."""
+    """Return why the relay's events are not certain: the state that the reading continues."""
     when = "earlier"
     if mark.whole_at is not None:
         when = datetime.fromtimestamp(mark.whole_at, UTC).strftime("%Y-%m-%d %H:%M UTC")

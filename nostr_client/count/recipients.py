@@ -1,4 +1,4 @@
-"""Whom zaps may pay: fetches what they are for, and reads its author and splits.
+"""Find whom zaps may pay: fetch their targets, and read author and splits.
 
 An identifier's author hint proves nothing; the verified event does (NIP-57).
 """
@@ -30,7 +30,7 @@ MOST: Final = 10_000
 """Targets kept in memory: some 200 bytes each."""
 
 MOST_AT_ONCE: Final = 1_000
-"""Targets that are looked for in one count: some 1 MB of events."""
+"""Targets that are looked up in one count: some 1 MB of events."""
 
 IDS_AT_ONCE: Final = 100
 """Ids in one filter: relays cap filters at 100 to 1,000 values."""
@@ -39,14 +39,14 @@ FILTERS_AT_ONCE: Final = 10
 """Filters in one REQ: the usual maximum of relays."""
 
 AGAIN: Final = 3600.0
-"""Seconds after which a target that no relay gave is looked for again."""
+"""Seconds after which a target that no relay has is looked up again."""
 
 
 class Recipients:
-    """Finds whom zaps of targets may pay, and keeps what the targets said for its lifetime.
+    """Finds whom zaps of targets may pay, and caches the targets' answers for its lifetime.
 
     A target is an event id or an address. The event of an id never changes. A newer version of an
-    address may name other splits, which count from the next process on.
+    address may name other splits, which count only in the next process.
     """
 
     def __init__(self) -> None:
@@ -54,9 +54,9 @@ class Recipients:
         self._missed: OrderedDict[str, float] = OrderedDict()
 
     async def resolve(self, query: Query, relays: Sequence[Relay], seconds: float) -> Query:
-        """The query with its receivers, or as it is where no relay gives the target in time.
+        """Return the query with its receivers, or unchanged if no relay sends the target in time.
 
-        Raises nothing that a relay did. Safe to cancel.
+        A relay's failure is not raised. Safe to cancel.
         """
         if not query.needs_target or query.target is None:
             return query
@@ -68,11 +68,11 @@ class Recipients:
         return msgspec.structs.replace(query, receivers=self._known[query.target])
 
     def within(self, relays: Sequence[Relay], seconds: float, budget: ReadBudget) -> LookUp:
-        """A function for all relays of one question, which share the seconds for looking up.
+        """Return a function for all relays of one question, which share the seconds for look-ups.
 
-        It gives whom the zaps of each target may pay; targets that no relay gives are left out.
-        Each relay is asked for what is still missing, within `budget` in all. It raises nothing
-        that a relay did, and is safe to cancel.
+        It returns whom the zaps of each target may pay; targets that no relay has are left out.
+        Each relay is asked for what is still missing, within `budget` in all. A relay's failure is
+        not raised, and it is safe to cancel.
         """
         looking, left = asyncio.Lock(), seconds
 
@@ -131,7 +131,7 @@ def _bound(kept: OrderedDict[str, float] | OrderedDict[str, frozenset[str]]) -> 
 
 
 async def _fetch(target: str, relays: Sequence[Relay], seconds: float) -> Event | None:
-    """The newest version that any relay gives; of an id the first answer, as it cannot differ."""
+    """Return the newest version of any relay; of an id the first answer, as it cannot differ."""
     asked = _filters_of([target])
     newest: Event | None = None
     async with task_group() as group:
@@ -150,7 +150,7 @@ async def _fetch(target: str, relays: Sequence[Relay], seconds: float) -> Event 
 async def _read(
     relay: Relay, asked: Sequence[Filter], seconds: float, budget: ReadBudget | None = None
 ) -> tuple[list[Event], int]:
-    """Matching events of one relay, and what they cost in bytes."""
+    """Matching events of one relay, and their size in bytes."""
     try:
         page = await relay.fetch(asked, seconds, budget=budget, partial=True)
     except RelayError:
@@ -160,7 +160,7 @@ async def _read(
 
 
 def _batches(targets: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Targets of one REQ each: ids together, as they share a filter, and addresses."""
+    """Return targets for one REQ each: ids together, as they share a filter, and addresses."""
     ids = [one for one in targets if ":" not in one]
     addresses = [one for one in targets if ":" in one]
     for listed, size in ((ids, IDS_AT_ONCE), (addresses, FILTERS_AT_ONCE)):

@@ -1,4 +1,4 @@
-"""Counting with what was said before: which earlier answers stand in for relays that fail now."""
+"""Count with earlier answers: decide which of them replace relays that fail now."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from nostr_client.count.queries import Query
 
 KEEP: Final = 14 * 86_400.0
-"""Seconds that an answer stands in for a relay that fails: relays come back after days."""
+"""Seconds that an answer replaces a relay that fails: relays come back after days."""
 
 
 @lru_cache(8192)  # each relay of each round asks
 def asked_of(query: Query) -> Asked:
-    """The query as the claims know it: the same for every spelling that may share its claims."""
+    """Return the key of the query in the claims: the same for every spelling that shares them."""
     offset = query.offset
     filters = sorted(filter.cache_key() for filter in query.filters)
-    rule = [query.name] if query.judges else []  # what is held was judged by it
+    rule = [query.name] if query.judges else []  # the known events were judged by it
     key = json.dumps([filters, offset, query.is_zaps, *rule], separators=(",", ":"))
     wire = [filter.to_dict() for filter in query.filters]
     return Asked(
@@ -44,7 +44,7 @@ def asked_of(query: Query) -> Asked:
 async def remembered(
     book: ClaimBook, query: Query, claims: Mapping[str, Claim], now: float, keep: float = KEEP
 ) -> dict[str, Claim]:
-    """Keep new claims, by normalised URL; gives the earlier answers for those that are none.
+    """Store new claims, by normalised URL; return the earlier answers that replace failures.
 
     Raises StoreError.
     """
@@ -59,9 +59,9 @@ async def remembered(
 
 
 def stand_in(claim: Claim, earlier: Claim) -> tuple[Claim, Claim]:
-    """A failure to be shown, and the earlier answer to count with, under the name used now.
+    """Return a failure to show, and the earlier answer to count with, under the name used now.
 
-    The answer proves nothing of now, whatever it was made of.
+    The answer proves nothing of now, whatever its source.
     """
     said = datetime.fromtimestamp(earlier.asked_at or 0.0, UTC).strftime("%Y-%m-%d %H:%M UTC")
     shown = claim.warned(f"counted with what it said {said}, which is not exact now")
@@ -71,7 +71,7 @@ def stand_in(claim: Claim, earlier: Claim) -> tuple[Claim, Claim]:
 def merge_input(
     claims: Sequence[tuple[str, Claim]], earlier: Mapping[str, Claim]
 ) -> tuple[list[Claim], list[Claim]]:
-    """The claims to show, and those to count with, in the same order."""
+    """Return the claims to show, and those to count with, in the same order."""
     shown: list[Claim] = []
     used: list[Claim] = []
     for url, claim in claims:

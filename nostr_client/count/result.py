@@ -1,4 +1,4 @@
-"""The result of a count: one number, and the claims that it was made of."""
+"""The result of a count: one number, and the claims behind it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from nostr_client import hll
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.count.enough import Unasked
-from nostr_client.count.figures import LARGEST, Counted, Told, WeighedClaim
+from nostr_client.count.figures import LARGEST, ClaimSummary, Counted, WeighedClaim
 from nostr_client.count.merge import Claim, Figure, Merged, Unit
 from nostr_client.count.queries import Query
 from nostr_client.count.wallets import Wallet, WalletStatus
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class VerifiedZaps(msgspec.Struct, frozen=True, kw_only=True):
     """How many receipts the recipients' wallets signed, and their sum in millisats.
 
-    Both are lower bounds, and None where not one wallet's key is known though there are receipts.
-    `wallets`: one for each recipient, those with the largest claimed sums first.
+    Both are lower bounds, and None if receipts exist but no wallet's key is known. `wallets`: one
+    for each recipient, those with the largest claimed sums first.
     """
 
     receipts: Figure | None
@@ -35,12 +35,12 @@ class VerifiedZaps(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unknown(self) -> tuple[Wallet, ...]:
-        """The wallets whose answer is missing: nothing that they signed can be told."""
+        """The wallets whose answer is missing: what they signed is unknown."""
         answered = (WalletStatus.OK, WalletStatus.NO_ZAPS)
         return tuple(one for one in self.wallets if one.status not in answered)
 
     def to_dict(self) -> dict[str, Any]:
-        """The result as JSON values; null, not 0, where no key is known."""
+        """Return the result as JSON values; null, not 0, if no key is known."""
         return {
             "receipts": None if self.receipts is None else self.receipts.value,
             "amount": None if self.amount is None else self.amount.value,
@@ -49,7 +49,7 @@ class VerifiedZaps(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def recipients_of(merged: Merged) -> list[str]:
-    """Whom the receipts of a number pay, by what they are claimed to have got, most first."""
+    """Return the receivers of a number's receipts, by their claimed sums, largest first."""
     sums: dict[str, int] = {}
     for receipt, worth in _receipts(merged).values():
         who = receipt.receiver.hex()
@@ -58,7 +58,7 @@ def recipients_of(merged: Merged) -> list[str]:
 
 
 def verified_zaps(merged: Merged, wallets: Sequence[Wallet]) -> VerifiedZaps | None:
-    """What the wallets signed of the receipts behind a number; None where none were read."""
+    """Return what the wallets signed of the receipts behind a number; None if none were read."""
     if merged.amount is None:
         return None
     found = _receipts(merged)
@@ -84,7 +84,7 @@ def _signed(receipt: Receipt, wallets: dict[str, Wallet]) -> bool:
 
 
 def _receipts(merged: Merged) -> dict[bytes, tuple[Receipt, int]]:
-    """The receipts that were counted, by id, each with its worth in millisats."""
+    """Return the receipts that were counted, by id, each with its value in millisats."""
     found: dict[bytes, tuple[Receipt, int]] = {}
     for claim in merged.claims:
         reading = claim.reading
@@ -107,9 +107,9 @@ class CountResult(msgspec.Struct, frozen=True, kw_only=True):
     merged: Merged
     relays: tuple[Claim, ...]
     verified: VerifiedZaps | None = None
-    """What the recipients' wallets signed of the zaps, where that was asked for."""
+    """What the recipients' wallets signed of the zaps, on request."""
     unasked: Unasked | None = None
-    """The relays that were not asked, where a count ended when it had enough."""
+    """The relays that were not asked, if a count ended when it had enough."""
 
     @property
     def authors(self) -> Figure | None:
@@ -153,7 +153,7 @@ class CountResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def as_said(self) -> bool:
-        """True when the number rests on what relays claim: a count, or ids that they name."""
+        """True when the number rests on relays' words: a count, or ids that they name."""
         return self.merged.figure is not None and self.merged.figure.as_said
 
     @property
@@ -244,8 +244,8 @@ def _storable(found: Figure | None) -> Figure | None:
 
 
 def _weighed(said: Claim, part: Part | None, *, excluded: bool) -> WeighedClaim:
-    """One relay's claim, with its part in the number."""
-    summary = {name: getattr(said, name) for name in Told.__struct_fields__}
+    """Return one relay's claim, with its part in the number."""
+    summary = {name: getattr(said, name) for name in ClaimSummary.__struct_fields__}
     if said.count is not None:
         summary["count"] = min(said.count, LARGEST)
     left_out: tuple[str, ...] = ("left out by the watch",) if excluded else ()

@@ -1,10 +1,10 @@
-"""One round of reading one relay for one query, given what is held: the decisions alone.
+"""Decide one round of reading one relay for one query, from the known events.
 
-What is new is read first, then what was never read (a first reading that was cut), then the part
-that is due to be read again; last the relay's own count is compared with what is held. The driver
-asks the relay what `question` says and tells `page` or `count`; where `ready` is true it calls
-`advance` with the memory, which takes in what was read in one piece. So a driver that dies at any
-moment leaves a memory that is whole. Pure: no clock, no network.
+New events are read first, then what was never read (a first reading that was cut), then the part
+that is due to be read again; last the relay's own count is compared with the known events. The
+driver asks the relay what `question` says and calls `page` or `count` with the answer. If `ready`
+is true it calls `advance` with the memory, which stores what was read in one transaction. So a
+driver that dies at any moment leaves a consistent memory. Pure: no clock, no network.
 """
 
 from __future__ import annotations
@@ -27,84 +27,84 @@ if TYPE_CHECKING:
 
 
 LEAF: Final = 8
-"""Events in a stretch that is read again rather than halved: one small page."""
+"""Events in a span that is read again rather than halved: one small page."""
 
 MOST_READ: Final = 0.015
-"""Part of what is held that one search may read again; what is left is found in later rounds."""
+"""Share of the known events that one search may read again; later rounds find the rest."""
 
 MOST_COUNTS: Final = 48
 """COUNTs for one query in one round: three changes among 50,000 events; the rest waits."""
 
 
-class Stretch(NamedTuple):
-    """A stretch of time and what the relay says it holds there; `end` None is open."""
+class Span(NamedTuple):
+    """A span of time and the relay's count of it; `end` None is open."""
 
     start: int
     end: int | None
-    told: int
+    reported: int
 
 
 class Check:
-    """One search. `next(memory)` gives a stretch to count or to read, or None at the end.
+    """One search. `next(memory)` returns a span to count or to read, or None at the end.
 
-    A stretch to count is answered by `counted`, one to read by applying what was read to the
-    memory. `gave_up`: the relay contradicted itself, or the COUNTs were used up.
+    Answer a span to count with `counted`, one to read by adding what was read to the memory.
+    `gave_up`: the relay contradicted itself, or the COUNTs were used up.
     """
 
-    def __init__(self, told: int, *, recent_from: int = 0) -> None:
-        """`recent_from`: a second at which the whole is halved even where its sum agrees.
+    def __init__(self, reported: int, *, recent_from: int = 0) -> None:
+        """Create it; `recent_from`: a second at which the whole is halved even if its sum agrees.
 
-        A removal and a late event make up for each other in one number; late events are recent,
-        and most removals are not.
+        A removal and a late event compensate in one number; late events are recent, and most
+        removals are not.
         """
-        self.told = told
+        self.reported = reported
         self.gave_up = False
         self._left = MOST_COUNTS
         self._room: float | None = None
-        self._whole = Stretch(0, None, told)
+        self._whole = Span(0, None, reported)
         self._stack = [] if recent_from > 0 else [self._whole]
         self._counting = (self._whole, recent_from - 1) if recent_from > 0 else None
 
     def next(self, memory: Memory, now: int) -> tuple[str, int, int | None] | None:
-        """`("count" | "read", start, end)`, or None when there is nothing left to look at."""
+        """Return `("count" | "read", start, end)`, or None if nothing is left to check."""
         if self._counting is not None:
             return "count", self._counting[0].start, self._counting[1]
         if self._room is None:
             self._room = max(MOST_READ * memory.count(0, None), 2.0 * LEAF)
         while self._stack and self._room > 0:
-            stretch = self._stack.pop()
-            held = memory.count(stretch.start, stretch.end)
-            if held == stretch.told:
+            span = self._stack.pop()
+            held = memory.count(span.start, span.end)
+            if held == span.reported:
                 continue
-            middle = _middle(memory, stretch, held, now)
-            if middle is None or not stretch.told or max(held, stretch.told) <= LEAF:
-                self._room -= stretch.told
-                return "read", stretch.start, stretch.end
+            middle = _middle(memory, span, held, now)
+            if middle is None or not span.reported or max(held, span.reported) <= LEAF:
+                self._room -= span.reported
+                return "read", span.start, span.end
             if not self._left:
                 self.gave_up = True
                 return None
             self._left -= 1
-            self._counting = (stretch, middle)
-            return "count", stretch.start, middle
+            self._counting = (span, middle)
+            return "count", span.start, middle
         self.gave_up = self.gave_up or bool(self._stack)
         return None
 
     def counted(self, count: int | None) -> None:
-        """The answer to the last stretch to count; None: the relay gave none that can be used."""
+        """Add the answer to the last span to count; None: the relay gave no usable one."""
         assert self._counting is not None
-        (start, end, told), middle = self._counting
+        (start, end, reported), middle = self._counting
         self._counting = None
-        if count is None or count > told:
+        if count is None or count > reported:
             self.gave_up = True
             self._stack.clear()
             return
-        self._stack.append(Stretch(start, middle, count))
-        self._stack.append(Stretch(middle + 1, end, told - count))
+        self._stack.append(Span(start, middle, count))
+        self._stack.append(Span(middle + 1, end, reported - count))
 
 
-def _middle(memory: Memory, stretch: Stretch, held: int, now: int) -> int | None:
-    """The last second of the first half; None where a stretch cannot be halved."""
-    start, end, _ = stretch
+def _middle(memory: Memory, span: Span, held: int, now: int) -> int | None:
+    """Return the last second of the first half; None if a span cannot be halved."""
+    start, end, _ = span
     last = now if end is None else end
     middle = memory.nth(start, held // 2) if held >= 2 else (start + last) // 2
     if middle is None or middle >= last:
@@ -115,10 +115,10 @@ def _middle(memory: Memory, stretch: Stretch, held: int, now: int) -> int | None
 _WEEKLY: Final = Reread()
 
 RECENT: Final = 7 * DAY
-"""Seconds back in which late events are looked for: what comes later is found by reading again."""
+"""Seconds back in which late events are searched: reading again finds later ones."""
 
 FEW: Final = 10
-"""Events held up to which each round reads the whole: one small page proves an exact number."""
+"""Known events up to which each round reads everything: one small page proves an exact number."""
 
 
 class ReadPage(NamedTuple):
@@ -142,12 +142,12 @@ class _Window(NamedTuple):
 class Round:
     """See the module. `clock` is the earlier of our time and the relay's, in Unix seconds.
 
-    `told`: what the relay just answered to a plain COUNT, if it is exact; `counts`: whether it may
-    be asked for more. `judged`: the query does not count all events that match. `reread` is the
+    `reported`: the relay's answer just now to a plain COUNT, if it is exact; `counts`: whether it
+    may be asked for more. `judged`: the query does not count all events that match. `reread` is the
     policy of reading again. `stalled`: why the relay cannot be read to the end, or "". `confirmed`:
-    its own count is equal to what is held. `current`: what is new was read, at least in part. A
-    round that read all of time says so to the memory, as that alone proves which events the relay
-    holds.
+    its own count equals the known events. `current`: new events were read, at least in part. A
+    round that read all of time reports that to the memory, as only that proves which events the
+    relay has.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class Round:
         filters: Sequence[Filter],
         *,
         clock: int,
-        told: int | None = None,
+        reported: int | None = None,
         counts: bool = False,
         judged: bool = False,
         reread: Reread = _WEEKLY,
@@ -166,9 +166,9 @@ class Round:
         self.current = False
         self._filters = tuple(filters)
         self._clock = clock
-        self._told = told
+        self._reported = reported
         self._judged = judged
-        self._counts = (counts or told is not None) and len(self._filters) == 1
+        self._counts = (counts or reported is not None) and len(self._filters) == 1
         self._reread = reread
         self._page = page
         self._windows: deque[_Window] = deque()
@@ -183,7 +183,7 @@ class Round:
 
     @property
     def question(self) -> ReadPage | AskCount | None:
-        """What to ask the relay now; None where `advance` is due, or at the end."""
+        """Return the next request to the relay; None if `advance` is due, or at the end."""
         if self._stopped:
             return None
         if self._count is not None:
@@ -202,17 +202,17 @@ class Round:
         return self._walk is not None and self._walk.narrowed
 
     def page(self, events: Sequence[Held], sent: Sent) -> None:
-        """The answer to a REQ: the matching events that hold, and all that the relay sent."""
+        """Add the answer to a REQ: the valid events that match, and all that the relay sent."""
         assert self._walk is not None
         self._walk.take(events, sent)
 
     def part(self, events: Sequence[Held]) -> None:
-        """Events of a page that did not come to its end: they are kept, and prove nothing."""
+        """Add events of a page that did not come to its end: they are stored, and prove nothing."""
         if self._walk is not None:
             self._walk.found.update((event.id, event) for event in events)
 
     def count(self, count: int | None) -> None:
-        """The answer to a COUNT; None: refused, cut or estimated."""
+        """Add the answer to a COUNT; None: refused, cut or estimated."""
         if self._asking_older:
             self._older, self._asking_older = count, False
             return
@@ -220,33 +220,34 @@ class Round:
         if self._check is not None:
             self._check.counted(count)
         else:
-            self._told = count
+            self._reported = count
             self._counts = count is not None
 
     def refuse(self) -> bool:
-        """The relay refused a REQ; True where the round goes on without what it asked for."""
+        """Note that the relay refused a REQ; return True if the round continues without it."""
         return self._walk is not None and self._walk.refuse()
 
     def stop(self) -> None:
-        """No more questions: the budget or the time is over. What was read is still taken in."""
+        """Ask no more: the budget or the time is over. What was read is still stored."""
         self._stopped = True
 
     def begin(self, mark: Mark, held: int) -> bool:
-        """Begin with what the memory was last seen to hold, which may have moved on since.
+        """Begin with the memory's last known state, which may have changed since.
 
-        False where that does not do: call `advance` then. From an older mark more is read.
+        Return False if that is not possible: call `advance` then. From an older mark more is read.
         """
         if not mark.complete or self._reread.due(mark, held, self._clock):
             return False
         self._planned = True
         self._expect(mark, held)
         since = _news_from(mark, held)
-        least = (self._told or 0) - (held if since else 0)
+        least = (self._reported or 0) - (held if since else 0)
         self._begin(_Window(since, None), mark.largest, least)
         return True
 
     def advance(self, memory: Memory) -> bool:
-        """Take in what was read, and go on; False at the end. Call it whenever nothing is asked."""
+        """Store what was read, and continue; return False at the end. Call it when there is no
+        question."""
         if self._walk is not None:
             self._settle(memory, self._walk)
         more = self._go_on(memory)
@@ -267,13 +268,13 @@ class Round:
         return self._compare(memory)
 
     def _least(self, memory: Memory, window: _Window) -> int:
-        """How many events the relay's own count says that an open window holds, at least."""
-        if not self._told or window.end is not None:
+        """Return the least number of events of an open window, by the relay's own count."""
+        if not self._reported or window.end is not None:
             return 0
-        return self._told - memory.count(0, window.start - 1)
+        return self._reported - memory.count(0, window.start - 1)
 
     def _settle(self, memory: Memory, walk: Walk[Held]) -> None:
-        """Take in a walk, whole or as far as it came."""
+        """Store a walk, complete or as far as it came."""
         window, self._walk = self._window, None
         self.stalled = self.stalled or walk.stalled
         reached = walk.reached
@@ -316,8 +317,11 @@ class Round:
             self._windows.append(_sweep(memory, due, overlap - 1))
 
     def _expect(self, mark: Mark, held: int) -> None:
-        """Ask along with what is new for what the comparison of counts will most likely need."""
-        self._ask_older = bool(self._told and held and not mark.differs and self._clock > RECENT)
+        """Decide what the first request also asks: what the comparison of counts will most likely
+        need."""
+        self._ask_older = bool(
+            self._reported and held and not mark.differs and self._clock > RECENT
+        )
 
     def _begin(self, window: _Window, largest: int, least: int = 0) -> None:
         self._window = window
@@ -331,7 +335,7 @@ class Round:
         )
 
     def _compare(self, memory: Memory) -> bool:
-        """Compare the relay's own count with what is held, and look for what differs."""
+        """Compare the relay's own count with the known events, and search the difference."""
         if not self._counts:
             return False
         held = memory.count(0, None)
@@ -345,26 +349,26 @@ class Round:
             else:
                 self._count = _bounded(self._filters[0], start, end)
             return True
-        by = self._check.told - held
+        by = self._check.reported - held
         if by and not self._check.gave_up:
             memory.differ(by)
-        elif not (by or memory.mark.differs or memory.mark.unread):  # unread: so it holds more
+        elif not (by or memory.mark.differs or memory.mark.unread):  # unread: so it has more
             self._confirm(memory)
         return False
 
     def _begin_check(self, memory: Memory, held: int) -> bool:
-        told = self._told
-        if told != held and not self._asked_all:  # asked before the newest events were there
+        reported = self._reported
+        if reported != held and not self._asked_all:  # asked before the newest events were there
             self._asked_all = True
             self._count = self._filters[0].replace(limit=None)
             return True
-        if told is None or (told == 0 and held):
+        if reported is None or (reported == 0 and held):
             return False
-        if memory.mark.differs and told - held in (0, memory.mark.differs):
-            return False  # it counts what it does not give: that proves nothing, nor is it news
+        if memory.mark.differs and reported - held in (0, memory.mark.differs):
+            return False  # it counts what it does not send: that proves nothing, nor is it news
         recent = self._clock - RECENT
-        halved = told == held and 0 < memory.count(recent, None) < held and recent > 0
-        self._check = Check(told, recent_from=recent if halved else 0)
+        halved = reported == held and 0 < memory.count(recent, None) < held and recent > 0
+        self._check = Check(reported, recent_from=recent if halved else 0)
         if halved and self._older is not None:
             self._check.counted(self._older)
         return self._compare(memory)
@@ -375,12 +379,12 @@ class Round:
 
 
 def _news_from(mark: Mark, held: int) -> int:
-    """Where the reading of what is new begins."""
+    """Return where the reading of new events begins."""
     return 0 if held <= FEW else mark.read_from()
 
 
 def _sweep(memory: Memory, due: int, last: int) -> _Window:
-    """The next part to be read again: `due` events from where the last part ended."""
+    """Return the next part to be read again: `due` events from where the last part ended."""
     start = memory.mark.sweep_at if memory.mark.sweep_at <= last else 0
     end = memory.nth(start, due)
     if end is None or end >= last:

@@ -1,8 +1,8 @@
-"""The events that came for one question, and which of them do not count. Pure.
+"""Collect the events of one question, and decide which of them do not count. Pure.
 
 An author deletes an event by its id or by its address (kind 5, NIP-09), or asks to forget
-everything up to a time (kind 62, NIP-62). A newer version takes the place of an older one. Nobody
-else's request deletes anything, so the author of an event must be known.
+everything up to a time (kind 62, NIP-62). A newer version replaces an older one. Nobody else's
+request deletes anything, so the author of an event must be known.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 REQUESTS: Final = frozenset({kinds.DELETION, kinds.VANISH})
-"""Kinds of the events by which an author takes others back."""
+"""Kinds of the events by which an author deletes others."""
 
 
 class Seen(NamedTuple):
-    """An event that came: who signed it and when, and the address that its versions share."""
+    """An event that arrived: who signed it and when, and the address that its versions share."""
 
     author: bytes
     created_at: int
@@ -39,16 +39,16 @@ class SeenEvents:
 
     def __init__(self) -> None:
         self.by_id: dict[bytes, Seen] = {}
-        """Events that came."""
+        """Events that arrived."""
         self.requests: dict[str, Event] = {}
-        """Deletions and requests to vanish that came, by id (hex)."""
+        """Deletions and requests to vanish that arrived, by id (hex)."""
         self.superseded: set[bytes] = set()
         """Ids of versions that a newer one replaces (replaceable and addressable kinds)."""
         self._by_author: dict[bytes, list[Event]] = {}
         self._newest: dict[tuple[int, str, str], tuple[int, str]] = {}
 
     def saw(self, events: Iterable[VerifiedEvent]) -> None:
-        """Events that came: their authors, and which of two versions holds."""
+        """Add events: their authors, and which of two versions wins."""
         for one in events:
             event = one.event
             address = _address(event)
@@ -76,16 +76,17 @@ class SeenEvents:
         return any(_blocks(request, id, one) for request in self._by_author.get(one.author, ()))
 
     def remember(self, held: Iterable[Held], kind: int) -> None:
-        """Events of one kind that were read in earlier rounds: who signed each, and when."""
+        """Add events of one kind from earlier rounds: who signed each, and when."""
         replaceable = kinds.is_replaceable(kind)
         for one in held:
             address = f"{kind}:{one.author.hex()}:" if replaceable else None
             self.by_id.setdefault(one.id, Seen(one.author, one.created_at, kind, address))
 
     def requests_for(self, ids: Iterable[bytes], authors: Iterable[bytes] = ()) -> Iterator[Filter]:
-        """The filters for deletions of ids and of their addresses, and for requests to vanish.
+        """Return the filters for deletions of ids and of their addresses, and for requests to
+        vanish.
 
-        `authors`: those of events that came in earlier rounds.
+        `authors`: those of events of earlier rounds.
         """
         named = list(ids)
         known = [self.by_id[id] for id in named if id in self.by_id]
@@ -98,7 +99,7 @@ class SeenEvents:
             yield Filter(kinds=[kinds.VANISH], authors=sorted(one.hex() for one in people))
 
     def deleted_unseen(self, ids: Collection[bytes]) -> set[bytes]:
-        """The ids of these that a request names and whose author is not known."""
+        """Return which of the ids a request names while their author is unknown."""
         named = set[bytes]().union(*map(_deleted_by, self.requests.values()))
         return named.intersection(ids).difference(self.by_id)
 
@@ -122,7 +123,7 @@ def _deleted_by(event: Event) -> set[bytes]:
 
 
 def _address(event: Event) -> tuple[int, str, str] | None:
-    """What versions of an event have in common; None for a regular one."""
+    """Return what versions of an event share; None for a regular one."""
     if kinds.is_replaceable(event.kind):
         return event.kind, event.pubkey, ""
     if kinds.is_addressable(event.kind):

@@ -1,10 +1,10 @@
-"""Takes authors off whose newer list no longer holds the key, where events were read.
+"""Remove authors whose newer list no longer names the key, if events were read.
 
-A relay that missed an unfollow still gives the old list, while one that has the newer list gives
-nothing for the question. So a relay is asked for the newest lists of the authors that it alone does
-not give; where such a list does not match, those who gave the author are asked which is newer. What
-a relay's lists prove is a part of its claim (`Retracted`), so it holds in later rounds, and for
-claims of relays that are asked at another time.
+A relay that missed an unfollow still returns the old list, while one that has the newer list
+returns nothing for the question. So a relay is asked for the newest lists of the authors that only
+it does not return; if such a list does not match, the relays that returned the author are asked
+which is newer. What a relay's lists prove is a part of its claim (`Retracted`), so it holds in
+later rounds, and for claims of relays that are asked at another time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from nostr_client.options import ReadBudget
 
 BATCH: Final = 50
-"""Authors of one filter: every known relay gives so many lists in one page."""
+"""Authors of one filter: every known relay returns this many lists in one page."""
 
 MOST: Final = 1_000
 """Authors asked of one relay: beyond it a number is not exact. Lists have some 30 kB each."""
@@ -39,7 +39,7 @@ NOT_ASKED: Final = "followers: the newest lists of {} could not be compared"
 
 
 def is_compared(query: Query) -> bool:
-    """Whether the question is about newest lists, which relays may have in several versions."""
+    """Whether the question is about newest lists, of which relays may have several versions."""
     one = len(query.filters) == 1 and bool(query.filters[0].tags)
     return one and query.one_per_author
 
@@ -54,11 +54,11 @@ async def compare_lists(
     seconds: float,
     budget: ReadBudget,
 ) -> dict[str, Retracted]:
-    """What the newest lists of relays prove, by the URL of each that was asked and read.
+    """Return what the newest lists of relays prove, by the URL of each that was asked and read.
 
     `others`: claims of relays that are not asked now; they may be asked which of two lists is
-    newer. `earlier`: what the asked ones said before, as proof stays proof. `seconds` are for each
-    of two steps. Raises nothing that a relay did. Safe to cancel.
+    newer. `earlier`: the earlier answers of the asked ones, as proof stays proof. `seconds` are for
+    each of two steps. A relay's failure is not raised. Safe to cancel.
     """
     read = readings({**others, **asked})
     known = _replaced([*earlier.values(), *others.values()], read.values())
@@ -82,9 +82,10 @@ async def compare_lists(
 
 
 def without_unfollowed(query: Query, claims: Sequence[Claim]) -> dict[str, Claim]:
-    """The claims without those who left, by any relay's lists; by relay, where one changes. Pure.
+    """Return the claims without those who left, by any relay's lists; by relay, if one changes.
+    Pure.
 
-    Authors whose lists a relay was not asked for may be gone, which makes a number not exact.
+    Authors whose lists a relay was not asked for may be gone, so such a number is not exact.
     """
     read = readings({claim.relay: claim for claim in claims})
     left = _replaced(claims, read.values())
@@ -100,12 +101,12 @@ def without_unfollowed(query: Query, claims: Sequence[Claim]) -> dict[str, Claim
 
 
 def readings(claims: Mapping[str, Claim]) -> dict[str, Reading]:
-    """What was read of relays, by the keys of their claims."""
+    """Return what was read of relays, by the keys of their claims."""
     return {url: c.reading for url, c in claims.items() if c.answered and c.reading is not None}
 
 
 def _replaced(claims: Iterable[Claim], read: Iterable[Reading]) -> dict[bytes, bytes]:
-    """The lists that claims prove to be replaced, as far as a relay still gives them; by id."""
+    """Return the lists that claims prove to be replaced and that a relay still returns; by id."""
     held = frozenset[bytes]().union(*(one.events for one in read))
     found: dict[bytes, bytes] = {}
     for claim in claims:
@@ -114,7 +115,7 @@ def _replaced(claims: Iterable[Claim], read: Iterable[Reading]) -> dict[bytes, b
 
 
 def _kept(reading: Reading, left: Mapping[bytes, bytes]) -> Reading:
-    """A reading without the lists that are replaced, and without their authors."""
+    """Return a reading without the lists that are replaced, and without their authors."""
     ids = reading.events & left.keys()
     if not ids:
         return reading
@@ -123,7 +124,8 @@ def _kept(reading: Reading, left: Mapping[bytes, bytes]) -> Reading:
 
 
 def _corrected(claim: Claim, query: Query, kept: Reading, unknown: set[bytes]) -> Claim:
-    """A claim with what is kept of its reading; those not compared may be gone as well."""
+    """Return a claim with the rest of its reading; authors that were not compared may be gone as
+    well."""
     doubted = len(unknown & kept.authors)
     if kept is not claim.reading:
         claim = msgspec.structs.replace(claim, count=len(kept.events))
@@ -138,7 +140,7 @@ def _corrected(claim: Claim, query: Query, kept: Reading, unknown: set[bytes]) -
 
 
 class _Asked:
-    """What relays gave, by author, and by relay the authors about which one did not answer."""
+    """What relays returned, by author, and by relay the authors about which one did not answer."""
 
     def __init__(self, urls: Iterable[str]) -> None:
         self.given: dict[bytes, list[Event]] = {}
@@ -159,7 +161,7 @@ class _Asker:
         return self._asked.matches(event)
 
     async def lists(self, wanted: Mapping[str, Collection[bytes]]) -> _Asked:
-        """The newest lists of authors, as each relay has them, all relays at once."""
+        """Fetch the newest lists of authors, as each relay has them, from all relays at once."""
         out = _Asked(wanted)
         async with task_group() as group:
             for url, authors in wanted.items():

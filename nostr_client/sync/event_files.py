@@ -1,8 +1,9 @@
-"""Event files: JSONL, plain or packed, Parquet, and copies in SQLite; written, and read as lines.
+"""Write and read event files: JSONL, plain or compressed, Parquet, and SQLite copies; readers yield
+lines.
 
-Parquet is written as few large files with one row an event: ids and keys in hex, times as
-timestamps and in seconds, tags as lists. A reader is told by what a file begins with, not by its
-name. Packing by zstd and Parquet are pyarrow's (extra `[parquet]`).
+Parquet is written as a few large files with one row for each event: ids and keys in hex, times as
+timestamps and in seconds, tags as lists. A reader recognises a file by its first bytes, not by its
+name. Compression with zstd and Parquet need pyarrow (extra `[parquet]`).
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ NAMED: Final[dict[str, Form]] = {
     ".zstd": "zstd", ".parquet": "parquet", ".db": "sqlite", ".sqlite": "sqlite",
     ".sqlite3": "sqlite",
 }  # fmt: skip
-"""The form that the ending of a name means."""
+"""The format that each ending of a name stands for."""
 
 FILE_BYTES: Final = 128 * 2**20
 """Bytes of a Parquet file, about: few enough files to list, small enough to read in parallel."""
@@ -51,10 +52,11 @@ PARQUET_ROWS: Final = 1_000
 
 ROWS: Final = 20_000
 GROUP_BYTES: Final = 32 * 2**20
-"""A row group ends with this many events, or bytes of contents and tags: it is held in memory."""
+"""A row group ends with this many events, or bytes of contents and tags: it is built in memory."""
 
 LAST_SECOND: Final = 253_402_300_799
-"""The end of the year 9999: readers of Parquet refuse a later timestamp, so it is left empty."""
+"""The end of the year 9999: readers of Parquet refuse a later timestamp, so the column is empty
+then."""
 
 _MAGIC: Final[dict[bytes, Form]] = {
     b"\x1f\x8b": "gzip",
@@ -66,9 +68,10 @@ _MAGIC_BYTES: Final = 16
 
 
 def form_of(name: str, form: str | None) -> Form:
-    """The form that is asked for, else that of a name's ending; jsonl for none.
+    """Return the requested format, else that of the name's ending; jsonl without an ending.
 
-    Asking for jsonl leaves the packing to the name. Raises InvalidInput for an unknown ending.
+    If jsonl is requested, the name decides the compression. Raises InvalidInput for an unknown
+    ending.
     """
     ending = name[name.rfind(".") :] if "." in name else ""
     named = NAMED.get(ending)
@@ -77,19 +80,19 @@ def form_of(name: str, form: str | None) -> Form:
     if form is not None:
         return cast("Form", form)
     if named is None and ending:
-        raise InvalidInput(f"{name}: no form has this ending; there are {', '.join(NAMED)}")
+        raise InvalidInput(f"{name}: unknown ending; the known ones are {', '.join(NAMED)}")
     return named or "jsonl"
 
 
 @contextmanager
 def writer(target: Path, form: Form) -> Iterator[Callable[[Event], object]]:
-    """Writes events into a new file, or a folder of Parquet, which appears whole or not at all.
+    """Writes events into a new file, or a folder of Parquet, which appears complete or not at all.
 
-    Only its owner can read it, as with the store.
-    Raises InvalidInput where the target is there, MissingExtra without pyarrow where it is needed.
+    Only its owner can read it, as with the store. Raises InvalidInput if the target exists,
+    MissingExtra if pyarrow is needed and not installed.
     """
     if target.exists():
-        raise InvalidInput(f"{target} is there; choose another name or remove it")
+        raise InvalidInput(f"{target} exists; choose another name or remove it")
     part = target.with_name(f"{target.name}.part")
     _remove(part)
     try:
@@ -135,7 +138,7 @@ def _parquet(part: Path) -> Iterator[Callable[[Event], object]]:
 
 
 class _ParquetFiles:
-    """`events-00000.parquet` and on in a folder; the next begins after FILE_BYTES."""
+    """Writes `events-00000.parquet` and on in a folder; the next file begins after FILE_BYTES."""
 
     def __init__(self, folder: Path) -> None:
         with optional("Parquet"):
@@ -163,14 +166,14 @@ class _ParquetFiles:
         self._writer: Any = None
 
     def add(self, event: Event) -> None:
-        """Take an event; a full row group is written."""
+        """Add an event; write the row group when it is full."""
         self._rows.append(event)
         self._bytes += len(event.content) + sum(len(part) for tag in event.tags for part in tag)
         if len(self._rows) >= ROWS or self._bytes >= GROUP_BYTES:
             self.flush()
 
     def flush(self) -> None:
-        """Write what waits; an export of nothing is one file without rows."""
+        """Write the last row group; an export without events is one file without rows."""
         if self._writer is None:
             self._begin()
         if self._rows:
@@ -197,7 +200,7 @@ class _ParquetFiles:
         self._writer = self._pq.ParquetWriter(self._sink, self._schema, compression="zstd")
 
     def close(self) -> None:
-        """End the file that is open."""
+        """Close the current file."""
         if self._writer is not None:
             self._writer.close()
             self._sink.close()
@@ -206,10 +209,10 @@ class _ParquetFiles:
 
 @contextmanager
 def opened(paths: Sequence[Path]) -> Iterator[Lines]:
-    """The events of files as lines, one file after the other; "-" is stdin.
+    """Yield the events of files as lines, one file after the other; "-" is stdin.
 
-    A folder gives its Parquet files. Reading raises InvalidInput for what is damaged; opening
-    raises OSError, InvalidInput, and MissingExtra where a file needs pyarrow.
+    A folder stands for its Parquet files. Reading raises InvalidInput if a file is damaged; opening
+    raises OSError, InvalidInput, and MissingExtra if a file needs pyarrow.
     """
     with ExitStack() as files:
         yield joined([_opened(path, files) for one in paths for path in _within(one)])
@@ -238,7 +241,7 @@ def _opened(path: Path, files: ExitStack) -> Lines:
 
 
 class _Iterated:
-    """Lines of an iterator, with `readline`."""
+    """Wraps an iterator of lines with `readline`."""
 
     def __init__(self, lines: Iterator[bytes]) -> None:
         self._lines = lines
@@ -255,7 +258,7 @@ def _unzstd(file: io.BufferedReader, name: str) -> Lines:
 
 
 def _parquet_lines(path: Path) -> Iterator[bytes]:
-    """The rows of a file of ours, or of `nostr-agent archive`, as lines."""
+    """Yield the rows of a file of ours, or of `nostr-agent archive`, as lines."""
     with optional("Parquet"):
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -282,7 +285,7 @@ def _parquet_lines(path: Path) -> Iterator[bytes]:
 
 
 def _line(row: dict[str, Any]) -> bytes:
-    """A row as a line; what is no event is seen where the line is parsed."""
+    """Return a row as a line of JSON; the parser of lines refuses a row that is not an event."""
     hexed = {name: v.hex() if isinstance(v, bytes) else v for name, v in row.items()}
     fields = {name: hexed.get(name) for name in ("id", "pubkey", "kind", "content", "sig")}
     fields["created_at"] = row.get("created_ts", row.get("created_at"))

@@ -1,9 +1,9 @@
-"""Watches: questions that are asked again and again, and the history of their numbers.
+"""Watches: questions that are asked at an interval, and the history of their numbers.
 
-`definition` has the value, `repository` its tables, `engine` what asks: one task for each relay of
-each watch, driven by a clock, and a merge once a tick. `NostrClient.watch`, `nostr-client watch
-run` and the agent are that engine. Names are imported when they are first used: the value alone
-loads neither SQLite nor asyncio.
+`definition` has the value, `repository` its tables, `engine` asks: one task for each relay of each
+watch, driven by a clock, and one merge a tick. `NostrClient.watch`, `nostr-client watch run` and
+the agent run that engine. Names are imported when they are first used: the value alone loads
+neither SQLite nor asyncio.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from nostr_client.watch.definition import INTERVAL, SHORTEST, AlertSpec, Watch
     from nostr_client.watch.history import LEVELS, Point, fold, sparkline, thin
-    from nostr_client.watch.repository import WATCHES, WatchBook, point_of
+    from nostr_client.watch.repository import WATCHES, WatchRepository, point_of
 
 _EXPORTS: dict[str, str] = {
     "INTERVAL": "definition",
@@ -24,7 +24,7 @@ _EXPORTS: dict[str, str] = {
     "AlertSpec": "definition",
     "Point": "history",
     "Watch": "definition",
-    "WatchBook": "repository",
+    "WatchRepository": "repository",
     "fold": "history",
     "point_of": "repository",
     "sparkline": "history",
@@ -39,7 +39,7 @@ __all__ = [
     "AlertSpec",
     "Point",
     "Watch",
-    "WatchBook",
+    "WatchRepository",
     "fold",
     "point_of",
     "sparkline",

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class Clock(Protocol):
-    """Tells the time and waits for it."""
+    """Returns the time and waits for it."""
 
     def moment(self) -> Moment:
-        """Now, by the wall clock and by the one that is never set."""
+        """Return the time of the wall clock and of the monotonic clock."""
         ...
 
     def wall(self) -> float:
@@ -24,11 +24,11 @@ class Clock(Protocol):
         ...
 
     async def wait(self, event: asyncio.Event, seconds: float) -> bool:
-        """Until the event is set, or `seconds` have passed; whether it is set."""
+        """Wait until the event is set, or `seconds` have passed; return whether it is set."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Until `seconds` have passed."""
+        """Wait until `seconds` have passed."""
         ...
 
 

@@ -1,8 +1,8 @@
-"""A watch: a named question that is asked again and again, with everything that belongs to it.
+"""Define a watch: a named question that is asked at an interval, with all its settings.
 
-One value for the SDK, the configuration file, the API and the store: `Watch` is what they write,
-and msgspec reads it. It is light, as the terminal application imports it: what a question means is
-looked up when it is first needed.
+The SDK, the configuration file, the API and the store share one value: they write a `Watch`, and
+msgspec reads it. The module is light, as the terminal application imports it: a question is parsed
+when it is first needed.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from nostr_client.count.trust import TrustPolicy
 
 SHORTEST: Final = SHORTEST_INTERVAL
-"""Seconds between two rounds at least."""
+"""Shortest time between two rounds, in seconds."""
 
 INTERVAL: Final = 1800.0
-"""Seconds between two rounds by default; live events show what is new in between."""
+"""Default seconds between two rounds; live events show changes in between."""
 
 LEAST: Final = duration(SHORTEST)
 """The shortest interval, as a `Duration`."""
@@ -46,7 +46,7 @@ BodyFormat = Literal["json", "ntfy", "slack", "matrix", "discord"]
 
 
 class AlertSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Something to be told when a watch crosses a line: by webhook, by command, or both."""
+    """An alert when a watch crosses a line: by webhook, by command, or both."""
 
     when: Annotated[
         str,
@@ -68,7 +68,7 @@ class AlertSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 class Watch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A question that is asked at an interval; either `query` and `target`, or `filters`."""
+    """A question with an interval; either `query` and `target`, or `filters`."""
 
     name: Annotated[Name, Meta(description="what you call it")]
     query: Annotated[QueryName | None, Meta(description="a canonical query")] = None
@@ -100,9 +100,7 @@ class Watch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     live: Annotated[bool, Meta(description="also listen for new events between two questions")] = (
         True
     )
-    keep: Annotated[bool, Meta(description="keep in the store the events that are heard live")] = (
-        False
-    )
+    keep: Annotated[bool, Meta(description="store the events that arrive live")] = False
     alerts: Annotated[tuple[AlertSpec, ...], Meta(max_length=16)] = ()
 
     @property
@@ -117,20 +115,20 @@ class Watch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     @property
     def trust(self) -> TrustPolicy | None:
-        """The policy of this watch; None means the client's."""
+        """Return the policy of this watch; None means the client's."""
         from nostr_client.count.trust import TrustPolicy
 
         return None if self.policy is None else TrustPolicy(self.policy)
 
     @property
     def left_out(self) -> frozenset[str]:
-        """The normalised URLs of `excluded`. Raises InvalidRelayURL."""
+        """Return the normalised URLs of `excluded`. Raises InvalidRelayURL."""
         return frozenset(map(normalize, self.excluded))
 
     def check(self) -> None:
-        """Raise InvalidInput or InvalidRelayURL for what cannot be kept or asked.
+        """Raise InvalidInput or InvalidRelayURL for a watch that cannot be stored or asked.
 
-        Constructing a `Watch` checks nothing, and reading one checks its types alone, so that a
+        Constructing a `Watch` checks nothing, and reading one checks only its types, so that a
         reader of many mistakes can name each.
         """
         check_name(self.name)
@@ -158,7 +156,7 @@ def _question(name: str | None, target: str, filters: bytes) -> Query:
 
 
 def check_name(name: str) -> None:
-    """Raise InvalidInput unless a watch may be called so."""
+    """Raise InvalidInput for an invalid name of a watch."""
     if not _is_name(name):
         raise InvalidInput(f"a watch's name is {WATCH_NAME_IN_WORDS}, not {clip(repr(name), 80)}")
 
@@ -178,7 +176,7 @@ def check_interval(interval: str, least: float = SHORTEST) -> None:
 
 
 def shown(spec: Watch) -> Watch:
-    """A watch as it is shown: of webhooks the host alone, of commands the program alone."""
+    """Return a watch as it is shown: of webhooks only the host, of commands only the program."""
     alerts = (
         msgspec.structs.replace(
             one,

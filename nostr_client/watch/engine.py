@@ -1,8 +1,8 @@
-"""Keeps watches fresh: one task for each relay of each watch, and one merge of what they said.
+"""Keep watches fresh: one task for each relay of each watch, and one merge of their answers.
 
-A relay that is slow, mute or gone delays nobody: its claim is late, and the others are counted.
-An answer changes the claim of its relay alone. Once a tick, after those that came together, the
-number is merged from the claims of all relays, and both go into the store.
+A slow, mute or missing relay delays nobody: its claim is late, and the others are counted. An
+answer changes only the claim of its relay. Once a tick, the number is merged from the claims of all
+relays, and both go into the store.
 
 `NostrClient.watch` is this engine with one watch, `nostr-client watch run` with those of a store,
 and the agent with many. Start reading at `Engine.refresh`, then `_ask` and `_merge`.
@@ -49,10 +49,10 @@ ASK: Final = "watch"
 MERGE: Final = "merge"
 MERGE_LANE: Final = "merging"
 MERGE_EVERY_S: Final = 86_400.0
-"""A merge is nudged by claims; once a day without any, so that drift of old claims shows."""
+"""Claims trigger a merge; without claims it runs once a day, so that drift of old claims shows."""
 
 MERGE_DELAY_S: Final = 0.3
-"""While other relays of a watch are being asked, claims wait so long for theirs."""
+"""While other relays of a watch are being asked, a merge waits this long for their claims."""
 
 FIND: Final = "find"
 FIND_LANE: Final = "finding"
@@ -66,11 +66,11 @@ FIND_LOST_S: Final = 600.0
 class Engine:
     """Keeps watches fresh over the relays of one pool.
 
-    `merged` gets every merge; `refreshed` is called with the names of watches that ask another
-    question than before. `history`: where whole numbers are stored for the watches of its table.
-    `resumes`: turns go on where an earlier run left them; otherwise each watch is asked at once.
-    `spell` gives the names under which results list relays. The claims are those of the counter's
-    book. What is kept live goes through `ingest`, which the caller runs.
+    `merged` receives every merge; `refreshed` is called with the names of watches whose question
+    changed. `history`: where complete numbers are stored for the watches of its table. `resumes`:
+    turns continue where an earlier run stopped; otherwise each watch is asked at once. `spell`
+    returns the names under which results list relays. The claims are those of the counter's book.
+    Live events that are stored go through `ingest`, which the caller runs.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Engine:
         self.watches: Mapping[str, Watched] = {}
         self.wanted = Wanted({})
         self.found: Mapping[str, Chosen] = {}
-        """Relays of watches that name none, where a relay list named them."""
+        """Relays of watches that name none, from a relay list."""
         self.live = Live(worker.clock, log, self, ingest)
         self.clock = worker.clock
         self._log = log
@@ -123,7 +123,7 @@ class Engine:
             group.create_task(self.live.run())
 
     async def refresh(self) -> None:
-        """Bring tasks and listeners in line with `wanted` and `found`."""
+        """Update tasks and listeners to `wanted` and `found`."""
         if self.wanted.finder is None:
             self.found = {}
         before = self.watches
@@ -140,7 +140,7 @@ class Engine:
         ]
         self._refreshed(others)
         await self.worker.refresh()
-        for name in others:  # their turns were those of the questions before
+        for name in others:  # their turns belong to the previous questions
             self.ask_now(name)
         self.live.refresh()
 
@@ -161,12 +161,12 @@ class Engine:
         return fresh
 
     def ask_now(self, name: str) -> None:
-        """Have every relay of a watch asked again."""
+        """Ask every relay of a watch again soon."""
         for url in self.watches[name].relays:
             self.worker.nudge(f"{ASK} {name} {url}")
 
     async def asked(self, name: str) -> None:
-        """Have every relay of a watch asked again, until each was and the number is merged."""
+        """Ask every relay of a watch again; wait until each was asked and the number is merged."""
         self.ask_now(name)
         keys = [f"{ASK} {name} {url}" for url in self.watches[name].relays]
         await self.worker.settled({*keys, f"{MERGE} {name}"})
@@ -174,7 +174,8 @@ class Engine:
     # Tasks.
 
     def tasks(self) -> list[Task]:
-        """One task for each relay of each watch, one that merges it, and one that finds relays."""
+        """Return one task for each relay of each watch, one that merges it, and one that finds
+        relays."""
         found = []
         for name, one in self.watches.items():
             every = one.watch.every
@@ -186,7 +187,7 @@ class Engine:
         return found
 
     async def last(self) -> dict[str, float]:
-        """When each task was done last, as the store knows it; each watch learns of its answers."""
+        """Return when each task was last done, from the store; each watch learns of its answers."""
         found = {} if self._looked_at is None else {f"{FIND} relays": self._looked_at}
         if not self._resumes:
             return found
@@ -198,7 +199,7 @@ class Engine:
                 if last is None:
                     continue
                 found[f"{ASK} {name} {url}"] = last.asked
-                if last.asked > oldest:  # older answers are not counted with
+                if last.asked > oldest:  # older answers are not counted
                     one.tried.add(url)
                 if last.answered is not None:
                     one.answered.setdefault(url, last.answered)
@@ -207,10 +208,10 @@ class Engine:
         return found
 
     async def _ask(self, rest: str) -> bool:
-        """Ask one relay for one watch, and store its claim; whether it answered."""
+        """Ask one relay for one watch, and store its claim; return whether it answered."""
         name, _, url = rest.partition(" ")
         one = self.watches.get(name)
-        if one is None or url not in one.relays:  # removed after its turn had come
+        if one is None or url not in one.relays:  # removed after its turn came
             return True
         one.asking += 1
         try:
@@ -240,7 +241,7 @@ class Engine:
             one.completing, one.has_news = False, True
 
     def _beside(self, one: Watched, but: Collection[str]) -> list[Relay]:
-        """The other relays of a watch, where answers are looked at beside what they said."""
+        """Return the other relays of a watch, if answers are judged beside theirs."""
         if not needs_others(one.query):
             return []
         return [
@@ -274,7 +275,7 @@ class Engine:
         return claim
 
     def _saving(self, one: Watched) -> Callable[[sqlite3.Connection], None]:
-        """What stores the claims of a watch that are not stored yet."""
+        """Return the writes of claims that are not stored yet."""
         claims, one.unsaved = one.unsaved, []
         return self._book.keeping(asked_of(one.query), claims)
 
@@ -288,14 +289,14 @@ class Engine:
         self._log.warning("no_answer", relay=url, watch=one.watch.name, status=status, why=why)
 
     def relay(self, url: str) -> Relay:
-        """A relay; one that only strangers name connects to public addresses alone."""
+        """Return a relay; one that only strangers name connects only to public addresses."""
         return self._pool.relay(url, stranger=url in self._strangers)
 
     async def explain(self, name: str) -> CountResult:
-        """The number of a watch from the claims of its relays, as they stand. Raises StoreError.
+        """Return the number of a watch from the current claims of its relays. Raises StoreError.
 
-        Answers of this tick count as they came. Of those in the store, what may have changed since
-        they came is part of the number.
+        Answers of this tick count as they came. For those in the store, the number includes what
+        may have changed since they came.
         """
         one = self.watches[name]
         watch, since = one.watch, self.clock.wall() - self.options.timeouts.group
@@ -312,11 +313,11 @@ class Engine:
         )
 
     async def _merge(self, name: str) -> bool:
-        """Bring the number of a watch up to date; store one that is whole."""
+        """Update the number of a watch; store a complete one."""
         one = self.watches.get(name)
-        if one is None:  # removed after its turn had come
+        if one is None:  # removed after its turn came
             return True
-        # Before reading: what comes meanwhile may be left out.
+        # before the read: a claim that comes meanwhile may be left out
         is_whole, is_news, one.has_news = one.is_whole, one.has_news, False
         result, now = await self.explain(name), self.clock.wall()
         if is_whole and not one.asking:
@@ -344,7 +345,7 @@ class Engine:
     # Relays of watches that name none.
 
     async def look(self) -> bool:
-        """Find the relays of watches that name none; whether they are others now."""
+        """Find the relays of watches that name none; return whether they changed."""
         finder = self.wanted.finder
         if finder is None:
             return False
@@ -359,14 +360,14 @@ class Engine:
         if await self.look():
             await self.refresh()
             for name, one in self.watches.items():
-                if one.lack:  # its number stays, and what is said of it does not
+                if one.lack:  # its number stays, its details do not
                     self.worker.nudge(f"{MERGE} {name}")
         return True
 
     # What live events ask.
 
     def matching(self, url: str, event: Any) -> list[Watched]:
-        """The live watches of a relay that an event belongs to."""
+        """Return the live watches of a relay that an event belongs to."""
         return [
             one
             for one in self.watches.values()
@@ -376,14 +377,15 @@ class Engine:
         ]
 
     def missed_since(self, url: str, skew: float) -> int:
-        """From when on a relay may hold events that no answer of it has in it yet; Unix seconds."""
+        """Return the time from which a relay may have events that are in none of its answers; Unix
+        seconds."""
         now = self.clock.wall()
         lives = [one for one in self.watches.values() if one.watch.live and url in one.relays]
         oldest = min((one.answered.get(url, now) for one in lives), default=now)
         return max(0, int(min(oldest, now) - skew))
 
     def ask_soon(self, one: Watched, url: str) -> None:
-        """Have a relay asked for a watch, as soon as its pace allows."""
+        """Ask a relay for a watch, as soon as its pace allows."""
         name = one.watch.name
         delay = self._pace.delay(name, url, self.clock.moment().mono, one.took.get(url))
         self.worker.nudge(f"{ASK} {name} {url}", delay)

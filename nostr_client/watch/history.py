@@ -1,7 +1,7 @@
-"""The series of a watch, thinned with age: everything for two days, then hours, then days. Pure.
+"""Thin the series of a watch with age: every number for two days, then hours, then days. Pure.
 
-A number is a level, not a flow: of each hour or day its last value is kept, with the extremes
-between which it moved.
+A number is a level, not a flow: an hour or a day keeps its last value, and the extremes between
+which it moved.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DAY: Final = 24 * HOUR
 
 
 class Level(NamedTuple):
-    """How densely points are kept: one for each `step` seconds, for `keep` seconds (None: ever)."""
+    """The density of points: one for each `step` seconds, for `keep` seconds (None: for ever)."""
 
     name: str
     step: int
@@ -33,7 +33,8 @@ LEVELS: Final = (
     Level("hour", HOUR, 92 * DAY),
     Level("day", DAY, None),
 )
-"""Two days raw, a quarter by hours, days for ever: about 2,900 points in the first year."""
+"""All points for two days, a quarter year by hours, days for ever: about 2,900 points in the first
+year."""
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +67,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
         unit: str,
         as_said: bool = False,
     ) -> Point:
-        """One measured number."""
+        """Return the point of one measured number."""
         return cls(
             at=at,
             value=value,
@@ -81,7 +82,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def together(points: Iterable[Point]) -> Point:
-    """The point that stands for several; the last one's number, the extremes of all."""
+    """Return the point that stands for several: the last one's number, the extremes of all."""
     ordered = sorted(points, key=lambda point: point.at)
     return msgspec.structs.replace(
         ordered[-1],
@@ -92,9 +93,9 @@ def together(points: Iterable[Point]) -> Point:
 
 
 def settled_before(level: Level, now: int, coarser: Level) -> int | None:
-    """The time before which points of a level are to be folded into the coarser one.
+    """Return the time before which points of a level are folded into the coarser one.
 
-    Always at a border of the coarser steps, so that no step is folded twice; None: never.
+    It is always a border of the coarser steps, so that no step is folded twice; None: never.
     """
     if level.keep is None:
         return None
@@ -102,7 +103,7 @@ def settled_before(level: Level, now: int, coarser: Level) -> int | None:
 
 
 def fold(points: Iterable[Point], step: int) -> list[Point]:
-    """One point for each step of `step` seconds that has any, oldest first."""
+    """Return one point for each step of `step` seconds that has any, oldest first."""
     steps: dict[int, list[Point]] = {}
     for point in points:
         steps.setdefault(point.at // step, []).append(point)
@@ -110,7 +111,7 @@ def fold(points: Iterable[Point], step: int) -> list[Point]:
 
 
 def thin(levels: dict[str, list[Point]], now: int) -> dict[str, list[Point]]:
-    """All points by level as they are to be kept at `now`; again is harmless."""
+    """Return all points by level as stored at `now`; repeating it changes nothing."""
     out = {level.name: list(levels.get(level.name, ())) for level in LEVELS}
     for level, coarser in itertools.pairwise(LEVELS):
         border = settled_before(level, now, coarser)
@@ -123,12 +124,12 @@ def thin(levels: dict[str, list[Point]], now: int) -> dict[str, list[Point]]:
 
 
 def sparkline(values: Iterable[int], width: int = 40) -> str:
-    """A line of blocks for the last values of a series, as wide as `width` at most."""
+    """Return a line of blocks for the last values of a series, at most `width` wide."""
     return display.sparkline(_resampled(list(values), width))
 
 
 def _resampled(values: list[int], width: int) -> list[int]:
-    """At most `width` values: the last of each equal part."""
+    """Return at most `width` values: the last of each equal part."""
     if len(values) <= width:
         return values
     return [values[(i + 1) * len(values) // width - 1] for i in range(width)]

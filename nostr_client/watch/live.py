@@ -1,14 +1,15 @@
-"""Listening to relays between two questions: an event that a watch counts has its relay asked soon.
+"""Listen to relays between two questions: an event that a watch counts makes the engine ask its
+relay soon.
 
-What came while nobody listened (this program was away, or the relay) is heard first: a number is
-right again soon after, not only when its interval is over.
+After a pause of the program or of a relay, the events of the pause come first, so a number is right
+again soon, not only after its interval.
 
-Only the relay's own answer changes a claim. The event itself goes into the store where a watch that
-it belongs to says `keep`, and nowhere else; when the store is behind, it is left to a sync and
-counted.
+Only the relay's own answer changes a claim. If a watch of the event says `keep`, the event goes
+into the store, else nowhere. If the store falls behind, events are dropped and counted, and left to
+a sync.
 
-Three parts: which filters a relay is asked to send news for (`live_filters`) and how soon news have
-it asked again (`LivePace`), both pure, and the listeners (`Live`).
+Three parts: the filters of live subscriptions (`live_filters`) and the pace of questions that
+events cause (`LivePace`), both pure, and the listeners (`Live`).
 """
 
 from __future__ import annotations
@@ -34,16 +35,17 @@ if TYPE_CHECKING:
     from nostr_client.watch.worker import Log
 
 RETRY_S = 60.0
-"""Before a relay that ended our subscription is asked for it again."""
+"""Seconds before a subscription that the relay ended is opened again."""
 
 MISSED = 500
-"""Stored events that a filter may bring, newest first: enough to know which numbers have moved."""
+"""Stored events that a filter may return, newest first: enough to show which numbers moved."""
 
 MOST: Final = 5_000
 """Live events that wait for the store; further ones are dropped and counted."""
 
 SKEW_S: Final = 10.0
-"""An event may be dated so long before it came to the relay: clocks differ, and ways are long."""
+"""An event may be dated this long before it reached the relay: clocks differ, and transport takes
+time."""
 
 MOST_FILTERS: Final = 10
 """Filters of one REQ: what relays allow."""
@@ -52,10 +54,10 @@ MOST_VALUES: Final = 400
 """Targets in one filter."""
 
 MOST_REQUESTS: Final = 3
-"""Subscriptions of one relay that only listen; what does not fit is asked for at its turn."""
+"""Listening subscriptions of one relay; watches beyond them are asked at their interval only."""
 
 DELAY_S: Final = 0.2
-"""Events that come together are asked for together."""
+"""Events within this time cause one question."""
 
 GAP_S: Final = 1.0
 """Least time between two questions of one watch to one relay; a number has two seconds to move."""
@@ -64,20 +66,21 @@ BURST: Final = 12
 """Questions of one watch to one relay that may follow each other by the gap, after a pause."""
 
 EVERY_S: Final = 5.0
-"""While events go on pouring in, for an answer that costs the relay much: it is not a ticker."""
+"""The gap while events keep coming, if an answer costs the relay much: it is not a ticker."""
 
 STEADY_S: Final = 1.25
-"""The same for one that costs it little: the number still moves within two seconds."""
+"""The gap if an answer costs the relay little: the number still moves within two seconds."""
 
 SHARE: Final = 0.1
-"""Of its time that a relay may work for one watch that pours: between the two above."""
+"""Share of its time that a relay may work for one busy watch: the gap lies between the two above.
+"""
 
 
-# Which filters a relay is asked to send news for.
+# Filters of live subscriptions.
 
 
 class Shape(NamedTuple):
-    """What filters have in common that differ in the values of their one tag alone."""
+    """The common part of filters that differ only in the values of their one tag."""
 
     kinds: tuple[int, ...] | None
     tag: str
@@ -86,9 +89,10 @@ class Shape(NamedTuple):
 def live_filters(
     filters: Iterable[Filter], since: int, stored: int | None = None
 ) -> list[list[Filter]]:
-    """Filters for a few REQs that together send what any of `filters` matches, from `since` on.
+    """Return filters for a few REQs that together match what any of `filters` matches, from `since`
+    on.
 
-    `stored`: the most events that each may bring of those that the relay has already.
+    `stored`: the most stored events that each may return.
     """
     alike: dict[Shape, list[str]] = {}
     alone: list[Filter] = []
@@ -107,7 +111,7 @@ def live_filters(
 
 
 def _shape(one: Filter) -> Shape | None:
-    """Kinds and tag name, where a filter says nothing else."""
+    """Return kinds and tag name, if a filter has no other condition."""
     plain = one.ids is None and one.authors is None and one.search is None
     if not plain or one.since is not None or one.until is not None or len(one.tags) != 1:
         return None
@@ -126,16 +130,16 @@ def _made(shape: Shape, values: list[str], since: int, stored: int | None) -> It
 
 
 class LivePace:
-    """Turns of (watch, relay) pairs that live events ask for; seconds of a clock never set."""
+    """The turns of (watch, relay) pairs that live events cause; seconds of a monotonic clock."""
 
     def __init__(self) -> None:
         self._due: dict[tuple[str, str], float] = {}
         self._watches: dict[tuple[str, str], TokenBucket] = {}
 
     def delay(self, watch: str, url: str, now: float, took: float | None = None) -> float:
-        """After how many seconds the relay may be asked for the watch.
+        """Return after how many seconds the relay may be asked for the watch.
 
-        `took`: seconds that it needed for its last answer, where it gave one.
+        `took`: seconds that its last answer took, if it gave one.
         """
         key = watch, url
         due = self._due.get(key)
@@ -153,7 +157,7 @@ class LivePace:
         return wait
 
     def keep(self, pairs: Collection[tuple[str, str]]) -> None:
-        """Forget all but these pairs of watch and relay."""
+        """Forget all pairs of watch and relay but these."""
         for held in (self._due, self._watches):
             for gone in [one for one in held if one not in pairs]:
                 del held[gone]
@@ -163,7 +167,7 @@ class LivePace:
 
 
 class Listened(Protocol):
-    """The watches that are listened for, and what news of them do."""
+    """The watches that have listeners, and the callback for their events."""
 
     @property
     def watches(self) -> Mapping[str, Watched]: ...
@@ -178,14 +182,14 @@ class Listened(Protocol):
 
 
 class Live:
-    """One listener for each relay that has watches; `refresh` after these have changed."""
+    """Runs one listener for each relay that has watches; call `refresh` after a change of these."""
 
     def __init__(self, clock: Clock, log: Log, watches: Listened, ingest: Ingest | None) -> None:
-        self.heard = 0
+        self.received = 0
         self.kept = 0
         """Events that the store took."""
         self.dropped = 0
-        """Events that were to be kept and are not: too many waited, or the store failed."""
+        """Events that were to be stored and are not: too many waited, or the store failed."""
         self._clock = clock
         self._log = log
         self._listened = watches
@@ -195,11 +199,11 @@ class Live:
         self._wanted: dict[str, tuple[Filter, ...]] = {}
         self._listeners: dict[str, asyncio.Task[None]] = {}
         self._began: dict[str, int] = {}
-        """Since when each relay is listened to, by its newest connection; Unix seconds."""
+        """Since when each relay's newest connection listens; Unix seconds."""
         self._changed = asyncio.Event()
 
     def refresh(self) -> None:
-        """The watches have changed."""
+        """Note that the watches changed."""
         wanted: dict[str, dict[Filter, None]] = {}
         for one in self._listened.watches.values():
             for url in one.relays if one.watch.live else ():
@@ -208,23 +212,25 @@ class Live:
         self._changed.set()
 
     async def run(self) -> None:
-        """Keep a listener for each relay until cancelled."""
-        heard: dict[str, tuple[Filter, ...]] = {}
+        """Run a listener for each relay until cancelled."""
+        listening: dict[str, tuple[Filter, ...]] = {}
         async with task_group() as group:
             while True:
                 self._changed.clear()
-                for url in [u for u, filters in heard.items() if self._wanted.get(u) != filters]:
+                for url in [
+                    u for u, filters in listening.items() if self._wanted.get(u) != filters
+                ]:
                     self._listeners.pop(url).cancel()
-                    del heard[url]
-                for url in self._wanted.keys() - heard.keys():
-                    heard[url] = self._wanted[url]
+                    del listening[url]
+                for url in self._wanted.keys() - listening.keys():
+                    listening[url] = self._wanted[url]
                     since = int(self._clock.wall()) if url in self._began else self._missed(url)
-                    listens = self._listen(url, heard[url], since)
+                    listens = self._listen(url, listening[url], since)
                     self._listeners[url] = group.create_task(listens)
                 await self._changed.wait()
 
     def _missed(self, url: str) -> int:
-        """Listen from now on; since when there may be events that were not heard."""
+        """Start listening; return the time since which events may have been missed."""
         self._began[url] = int(self._clock.wall())
         return self._listened.missed_since(url, SKEW_S)
 
@@ -233,11 +239,11 @@ class Live:
             requests = live_filters(filters, since, MISSED)
             async with task_group() as group:
                 for request in requests:
-                    group.create_task(self._hear(url, request))
+                    group.create_task(self._receive(url, request))
             await self._clock.sleep(RETRY_S)
             since = self._missed(url)
 
-    async def _hear(self, url: str, request: list[Filter]) -> None:
+    async def _receive(self, url: str, request: list[Filter]) -> None:
         try:
             subscription = self._listened.relay(url).subscribe(
                 request, resubscribe=lambda relay, asked: self._again(url, asked)
@@ -251,12 +257,14 @@ class Live:
             self._log.warning("not_listening", relay=url, why=str(error))
 
     def _take(self, url: str, verified: VerifiedEvent) -> None:
-        self.heard += 1
+        self.received += 1
         keep, event = False, verified.event
         is_stored = event.created_at < self._began[url]
         for one in self._listened.matching(url, event):
             newest = one.answered.get(url, 0.0) - SKEW_S
-            if not (is_stored and event.created_at < newest):  # else its answer has it in it
+            if not (
+                is_stored and event.created_at < newest
+            ):  # the answer would include it otherwise
                 self._listened.ask_soon(one, url)
             keep = keep or one.watch.keep
         if keep:
@@ -282,12 +290,12 @@ class Live:
                 self.kept += isinstance(one, Outcome) and one.stored
 
     def _report(self, error: StoreError) -> None:
-        """Log an error of the store once, although each event of its batch brings it."""
+        """Log an error of the store once, although each event of its batch reports it."""
         if error is not self._failed and not isinstance(error, StoreFull):  # the ticker logs that
             self._log.error("not_kept", why=str(error))
         self._failed = error
 
     def _again(self, url: str, filters: Sequence[Filter]) -> list[Filter]:
-        """After a reconnect: what came meanwhile too."""
+        """After a reconnect, also fetch events of the gap."""
         since = self._missed(url)
         return [one.replace(since=since) for one in filters]

@@ -1,4 +1,4 @@
-"""Writes for many watches in one transaction: what comes while one is under way shares the next."""
+"""Group writes of many watches into one transaction: writes during a commit share the next one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class _Batch:
-    """Works of one transaction; `written` once it was tried."""
+    """Writes of one transaction; `written` is set once it was tried."""
 
     def __init__(self) -> None:
         self.works: list[Work] = []
@@ -27,7 +27,7 @@ class _Batch:
 
 
 class Recorder:
-    """Runs small writes of one database, many together: a round ends for many watches at once."""
+    """Runs small writes of one database in groups: a round ends for many watches at once."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -35,9 +35,9 @@ class Recorder:
         self._turn = asyncio.Lock()
 
     async def write(self, work: Work) -> None:
-        """Return once `work` is committed. Raises StoreError; then nothing of its batch is kept.
+        """Return once `work` is committed. Raises StoreError; then nothing of its batch is stored.
 
-        Cancelled, the work is committed all the same.
+        If cancelled, the work is committed all the same.
         """
         batch = self._next
         batch.works.append(work)

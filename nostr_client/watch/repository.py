@@ -1,8 +1,8 @@
 """The watches of a store: the one place that reads and writes their table and their history.
 
-Functions work over a connection, in the caller's transaction; `WatchBook` is the same for callers
-without one. Times are Unix seconds. A watch of a configuration file has a row too, for its history;
-its definition stays the file's.
+Functions work over a connection, in the caller's transaction; `WatchRepository` has the same for
+callers without one. Times are Unix seconds. A watch of a configuration file has a row too, for its
+history; its definition stays in the file.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ WATCHES: Final = Schema("nostr_tally.watches", partial(run_script, script=_TABLE
 
 APART_S: Final = 60
 MOST_APART: Final = 6
-"""Numbers of one minute that are stored where it moves: a flood brings a merge every second."""
+"""Numbers of one minute that are stored if it moves: a flood causes a merge every second."""
 
 SPARK: Final = 24
 """Hours of the line beside a number."""
@@ -92,7 +92,7 @@ _FIELDS: Final = (
 )
 _FLAGS: Final = ("exact", "as_said")
 _CURRENT: Final = "instr(name, '/') = 0"
-"""Rows of watches, not of questions that they asked before."""
+"""Rows of watches, not of their earlier questions."""
 
 _POINTS: Final = f"SELECT {', '.join(_FIELDS)} FROM watch_point"
 
@@ -108,7 +108,7 @@ class Moved(NamedTuple):
 
 
 def add(conn: sqlite3.Connection, watch: Watch) -> None:
-    """Store a new watch. Raises InvalidInput where it is none, or its name is taken."""
+    """Store a new watch. Raises InvalidInput for an invalid watch, or a name in use."""
     watch.check()
     if _number(conn, watch.name) is not None:
         raise InvalidInput(f"there is a watch named {watch.name!r} already")
@@ -116,10 +116,10 @@ def add(conn: sqlite3.Connection, watch: Watch) -> None:
 
 
 def put(conn: sqlite3.Connection, watch: Watch, *, is_file: bool = False) -> bool:
-    """Store a watch in the place of one of the same name; whether it asks another question.
+    """Store a watch; it replaces one of the same name. Return whether its question changed.
 
-    Another question begins a history of its own. What the former one gave is set aside, and is
-    there again when the watch asks that question again.
+    A new question begins its own history. The history of the previous question is set aside, and
+    comes back when the watch asks that question again.
     """
     key = question_key(watch.question)
     before = _asked_now(conn, watch.name)
@@ -137,19 +137,19 @@ def put(conn: sqlite3.Connection, watch: Watch, *, is_file: bool = False) -> boo
 
 
 def definitions(conn: sqlite3.Connection) -> list[str]:
-    """The JSON of every watch that is not of a file, by name; not all may be readable."""
+    """Return the JSON of every watch outside files, by name; some may be unreadable."""
     sql = f"SELECT definition FROM watch WHERE {_CURRENT} AND NOT is_file ORDER BY name"
     return [text for (text,) in conn.execute(sql)]
 
 
 def added(conn: sqlite3.Connection) -> frozenset[str]:
-    """Names of the watches that are not of a file, those that cannot be read among them."""
+    """Return the names of the watches outside files, unreadable ones included."""
     sql = f"SELECT name FROM watch WHERE {_CURRENT} AND NOT is_file"
     return frozenset(name for (name,) in conn.execute(sql))
 
 
 def _asked_now(conn: sqlite3.Connection, name: str) -> str:
-    """The key of the question that a watch asks; "" where there is none, or it cannot be read."""
+    """Return the key of the question that a watch asks; "" if missing or unreadable."""
     row = conn.execute("SELECT definition FROM watch WHERE name = ?", (name,)).fetchone()
     try:
         return "" if row is None else question_key(_watch(row[0]).question)
@@ -158,7 +158,8 @@ def _asked_now(conn: sqlite3.Connection, name: str) -> str:
 
 
 def question_key(query: Query) -> str:
-    """The key of a question's history: two questions may share claims, and differ in the unit."""
+    """Return the key of a question's history: two questions may share claims, and differ in the
+    unit."""
     key = asked_of(query).key
     of_events = query.offset is not None and query.unit is Unit.EVENTS
     return f"{key} {Unit.EVENTS}" if of_events else key
@@ -190,16 +191,17 @@ def asked_at(conn: sqlite3.Connection, name: str) -> int | None:
 
 
 def relays(conn: sqlite3.Connection, name: str) -> tuple[str, ...] | None:
-    """The relays that a watch was asked on last, as they were spelled; None where none are noted.
+    """Return the relays that a watch last asked, as they were spelled; None if not recorded.
 
-    Those are watches that were never asked, and those that only an older version asked.
+    Watches that were never asked, or only by an older version, have no record.
     """
     row = conn.execute("SELECT relays FROM watch WHERE name = ?", (name,)).fetchone()
     return None if row is None or row[0] is None else tuple(msgspec.json.decode(row[0]))
 
 
 def remove(conn: sqlite3.Connection, name: str) -> bool:
-    """Remove a watch and its history, that of former questions too; False if it is not there."""
+    """Remove a watch and its history, including previous questions; return False if it does not
+    exist."""
     if _number(conn, name) is None:
         return False
     sql = "SELECT w FROM watch WHERE name = ?1 OR substr(name, 1, length(?1) + 1) = ?1 || '/'"
@@ -221,11 +223,11 @@ def asked(
     query: Query | None = None,
     relays: Sequence[str] | None = None,
 ) -> None:
-    """Note that a watch was asked, and the number it gave, if it gave one; folds what got old.
+    """Record that a watch was asked, and its number, if it gave one; fold old points.
 
-    Within APART_S seconds a number that did not change is one point, and MOST_APART points are
-    stored; what comes after these is one with the last of them. `query`: what was asked; nothing is
-    noted when the watch asks something else by now. `relays`: whom it was asked.
+    Within APART_S seconds an unchanged number is one point, and MOST_APART points are stored; later
+    ones merge into the last of them. `query`: the question; nothing is recorded if the watch asks
+    another one by now. `relays`: the relays that were asked.
     """
     if query is not None and _asked_now(conn, name) != question_key(query):
         return
@@ -238,12 +240,12 @@ def asked(
     conn.execute(sql, (at, whom, w))
     if point is not None:
         put_points(conn, w, [_with_newest(conn, w, point)])
-    if last is None or last // HOUR != at // HOUR:  # points come of age at full hours alone
+    if last is None or last // HOUR != at // HOUR:  # points become old only at full hours
         thin(conn, w, at)
 
 
 def _with_newest(conn: sqlite3.Connection, w: int, point: Point) -> Point:
-    """A point, together with the newest of its minute where it is to take that place."""
+    """Return a point, joined with the newest of its minute if it replaces that one."""
     start = point.at // APART_S * APART_S
     key = (w, LEVELS[0].step, start, start + APART_S - 1)
     where = "WHERE w = ? AND step = ? AND slot BETWEEN ? AND ?"
@@ -261,12 +263,12 @@ def _number_of(point: Point) -> tuple[object, ...]:
 
 
 def put_points(conn: sqlite3.Connection, w: int, kept: Iterable[Point]) -> None:
-    """Keep points as they were measured, of a watch by its number."""
+    """Store points as they were measured, of a watch by its number."""
     _put(conn, w, LEVELS[0], kept)
 
 
 def thin(conn: sqlite3.Connection, w: int, now: int) -> None:
-    """Fold points that got old into the coarser levels."""
+    """Fold old points into the coarser levels."""
     for level, coarser in itertools.pairwise(LEVELS):
         border = settled_before(level, now, coarser)
         if border is None:
@@ -294,7 +296,8 @@ def points(
     until: int | None = None,
     most: int | None = None,
 ) -> list[Point]:
-    """The series of a watch, oldest first, the newest `most`; of all levels, none twice."""
+    """Return the series of a watch, oldest first, the newest `most`; of all levels, without
+    overlap."""
     sql = f"{_POINTS} JOIN watch USING (w) WHERE name = ? AND at BETWEEN ? AND ?"
     last = 2**62 if until is None else until
     key = (name, since, last, -1 if most is None else most)
@@ -302,7 +305,7 @@ def points(
 
 
 def newest(conn: sqlite3.Connection, name: str, after: int, until: int) -> Point | None:
-    """The newest point of a watch later than `after` and not later than `until`."""
+    """Return the newest point of a watch later than `after` and not later than `until`."""
     found: list[Point] = []
     for level in LEVELS:
         sql = f"{_POINTS} JOIN watch USING (w) WHERE name = ? AND step = ? AND slot BETWEEN ? AND ?"
@@ -333,7 +336,7 @@ def _number(conn: sqlite3.Connection, name: str) -> int | None:
 
 
 def moved(conn: sqlite3.Connection, watch: str, value: int, now: float) -> Moved:
-    """How a number changed over an hour, a day and a week, where it was known then."""
+    """Return how a number changed over an hour, a day and a week, if it was known then."""
     changes: dict[str, int] = {}
     for name, span in (("1h", HOUR), ("1d", DAY), ("1w", 7 * DAY)):
         then = newest(conn, watch, int(now - 2 * span), int(now - span))
@@ -346,7 +349,8 @@ def moved(conn: sqlite3.Connection, watch: str, value: int, now: float) -> Moved
 
 
 def _by_hours(conn: sqlite3.Connection, watch: str, now: int) -> list[Point]:
-    """The last point of each of the newest hours that have one: a day may have 10,000 points."""
+    """Return the last point of each of the newest hours that have one: a day may have 10,000
+    points."""
     this = now // HOUR * HOUR
     starts = range(this - SPARK * HOUR, this + 1, HOUR)
     found = (newest(conn, watch, start - 1, start + HOUR - 1) for start in starts)
@@ -354,7 +358,7 @@ def _by_hours(conn: sqlite3.Connection, watch: str, now: int) -> list[Point]:
 
 
 def thin_next(conn: sqlite3.Connection, now: float, after: str, most: int) -> str | None:
-    """Fold what got old of the next `most` watches by name; the last name, None at the end."""
+    """Fold old points of the next `most` watches by name; return the last name, None at the end."""
     sql = "SELECT name, w FROM watch WHERE name > ? ORDER BY name LIMIT ?"
     found = conn.execute(sql, (after, most)).fetchall()
     for _, w in found:
@@ -365,11 +369,11 @@ def thin_next(conn: sqlite3.Connection, now: float, after: str, most: int) -> st
 # The same for callers without a connection.
 
 
-class WatchBook:
+class WatchRepository:
     """Watches with their history and, in the same file, their claims.
 
-    The tables of `WATCHES` and `claims.CLAIMS` must be there. Every method may raise
-    StoreError and its kinds.
+    The tables of `WATCHES` and `claims.CLAIMS` must exist. Every method may raise StoreError and
+    its kinds.
     """
 
     def __init__(self, database: Database) -> None:
@@ -383,7 +387,7 @@ class WatchBook:
         return cls(await Database.open(path, read_only=read_only, migrations=migrations))
 
     async def close(self) -> None:
-        """Close the database; for a book that was made by `open`."""
+        """Close the database; for an object that `open` made."""
         await self.database.close()
 
     async def __aenter__(self) -> Self:
@@ -398,38 +402,38 @@ class WatchBook:
         await self.close()
 
     async def add(self, watch: Watch) -> None:
-        """Store a new watch. Raises InvalidInput where it is none, or its name is taken."""
+        """Store a new watch. Raises InvalidInput for an invalid watch, or a name in use."""
         await self.database.write(lambda conn: add(conn, watch))
 
     async def set(self, watch: Watch) -> None:
-        """Store a watch in the place of one of the same name. Raises InvalidInput."""
+        """Store a watch; it replaces one of the same name. Raises InvalidInput."""
         watch.check()
         await self.database.write(lambda conn: put(conn, watch))
 
     async def remove(self, name: str) -> bool:
-        """Remove a watch and its history; False if it is not there. Its claims stay."""
+        """Remove a watch and its history; return False if it does not exist. Its claims stay."""
         return await self.database.write(lambda conn: remove(conn, name))
 
     async def all(self) -> list[tuple[Watch, int | None]]:
-        """All watches by name, each with the time when it was last asked (Unix seconds)."""
+        """Return all watches by name, each with the time when it was last asked (Unix seconds)."""
         return await self.database.read(watches)
 
     async def get(self, name: str) -> tuple[Watch, int | None] | None:
-        """One watch, or None."""
+        """Return one watch, or None."""
         found = await self.all()
         return next((pair for pair in found if pair[0].name == name), None)
 
     async def relays(self, name: str) -> tuple[str, ...] | None:
-        """The relays that a watch was asked on last, as spelled; None where that is not known."""
+        """Return the relays that a watch last asked, as spelled; None if unknown."""
         return await self.database.read(lambda conn: relays(conn, name))
 
     async def history(self, name: str, *, since: int = 0, until: int | None = None) -> list[Point]:
-        """The series of a watch from `since` to `until` (Unix seconds), oldest first."""
+        """Return the series of a watch from `since` to `until` (Unix seconds), oldest first."""
         return await self.database.read(lambda conn: points(conn, name, since, until))
 
 
 def point_of(at: int, result: CountResult) -> Point | None:
-    """The point that a result is; None where the number is not known."""
+    """Return the point of a result; None if the number is unknown."""
     figure = result.merged.figure
     if figure is None:
         return None

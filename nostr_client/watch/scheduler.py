@@ -1,14 +1,14 @@
-"""What is due: tasks, their lanes and turns, as the caller's two clocks say.
+"""Decide what is due: tasks, their lanes and turns, by the caller's two clocks.
 
-A task belongs to a lane (a relay, or a kind of work). A lane runs at most so many tasks at once and
-never waits for another lane. Nothing here reads a clock or a random source: jitter comes from a
-hash of the task's key and a seed, so that it is spread, and the same for the same input. A plan
-looks at what became due and at lanes that have room, not at all tasks.
+A task belongs to a lane (a relay, or a kind of work). A lane runs a limited number of tasks at once
+and never waits for another lane. Nothing here reads a clock or a random source: jitter comes from a
+hash of the task's key and a seed, so it is spread, and the same for the same input. A plan reads
+only tasks that became due and lanes that have room.
 
-Two clocks come with every question. Where the wall clock has moved otherwise than the monotonic
-one, the machine slept or the clock was set. Forwards: what became overdue meanwhile is spread over
-`catch_up` seconds instead of starting at once. Backwards: due times move along, so that nothing
-waits for the hours that were taken back.
+Every call passes two clocks. If the wall clock moved differently from the monotonic one, the
+machine slept or the clock was set. After a step forwards, tasks that became overdue are spread over
+`catch_up` seconds instead of starting at once. After a step backwards, due times move along, so
+that nothing waits for the hours that were taken back.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ from typing import Final, NamedTuple
 import msgspec
 
 STEP_S: Final = 5.0
-"""How far the two clocks may drift apart between two questions before it counts as a step."""
+"""Difference that the two clocks may gain between two calls before it counts as a step."""
 
 JITTER: Final = 0.1
 """Share of a task's interval by which its next turn may come earlier."""
 
 LONGEST_WAIT_S: Final = 60.0
-"""The caller asks again after so long at the latest, so that a step of a clock is seen."""
+"""The caller asks again after this time at the latest, so that a step of a clock is seen."""
 
 MOST_DOUBLINGS: Final = 6
 """A failing task's interval grows by a factor of two each time, up to this many times."""
 
 STALE: Final = 64
-"""Entries of former due times, beside one for each task, before they are thrown out."""
+"""Outdated entries, beside one for each task, before they are removed."""
 
 _NEVER: Final = float("inf")
 
 
 class Moment(NamedTuple):
-    """Now: `wall` in Unix seconds, `mono` in seconds of a clock that is never set."""
+    """A time: `wall` in Unix seconds, `mono` in seconds of a monotonic clock."""
 
     wall: float
     mono: float
 
 
 class Task(msgspec.Struct, frozen=True):
-    """Something to be done every `every` seconds. `backs_off`: a failure makes its turns rarer."""
+    """Work to do every `every` seconds. `backs_off`: failures make its turns rarer."""
 
     key: str
     lane: str
@@ -55,7 +55,7 @@ class Task(msgspec.Struct, frozen=True):
 
 
 class Turn(msgspec.Struct, frozen=True):
-    """Where a task stands: when it is due (wall clock), and whether it runs now."""
+    """The state of a task: when it is due (wall clock), and whether it runs now."""
 
     due: float
     running: bool = False
@@ -64,9 +64,9 @@ class Turn(msgspec.Struct, frozen=True):
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """`per_lane` tasks of one lane at once, `total` of all lanes; `lanes` sets some apart.
+    """Limits: `per_lane` tasks of one lane at once, `total` of all lanes; `lanes` has exceptions.
 
-    Of the tasks of a lane that failed before, one at a time runs: a mute relay holds one place.
+    Of the tasks of a lane that failed before, one at a time runs: a mute relay occupies one place.
     """
 
     per_lane: int = 2
@@ -76,37 +76,37 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(NamedTuple):
-    """What to start now, and after how many seconds to ask again when nothing happens before."""
+    """What to start now, and after how many seconds to ask again if nothing happens before."""
 
     start: tuple[str, ...]
     wait: float
 
 
 Entry = tuple[float, str]
-"""When a task is due, and its key; of former times where its turn has another."""
+"""A due time of a task, and its key; it is outdated if the task's turn has another time."""
 
 
 class _Lane:
-    """What runs in a lane, and what is due: heaps of entries, those that failed before apart."""
+    """What runs in a lane, and what is due, in heaps; tasks that failed before are apart."""
 
     __slots__ = ("due", "failed", "failing", "running")
 
     def __init__(self) -> None:
         self.running = 0
         self.failing = 0
-        """Of those that run, how many failed before."""
+        """Of the running tasks, how many failed before."""
         self.due: list[Entry] = []
         self.failed: list[Entry] = []
 
 
 def fraction(key: str, seed: int, turn: int) -> float:
-    """A number in [0, 1) that is spread over keys and turns, and the same for the same input."""
+    """Return a number in [0, 1), spread over keys and turns, and the same for the same input."""
     digest = blake2b(f"{seed}:{turn}:{key}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") / 2**64
 
 
 class Schedule:
-    """Tasks by key and the turn of each; without tasks at first."""
+    """Tasks by key and the turn of each; empty at first."""
 
     def __init__(self, now: Moment, seed: int = 0) -> None:
         self.tasks: Mapping[str, Task] = {}
@@ -116,12 +116,12 @@ class Schedule:
         self._coming: list[Entry] = []
         self._lanes: dict[str, _Lane] = {}
         self._open: dict[str, None] = {}
-        """Lanes that may have room for something that is due, in the order in which they got it."""
+        """Lanes that may have room for a due task, in the order in which they got it."""
         self._running = 0
 
     @property
     def turns(self) -> Mapping[str, Turn]:
-        """Where each task stands, by key."""
+        """Return the state of each task, by key."""
         return self._turns
 
     def set_tasks(
@@ -133,8 +133,8 @@ class Schedule:
     ) -> None:
         """Replace the set of tasks; those that stay keep their turns.
 
-        `last`: when new ones were done before (an earlier run), by key, in Unix seconds. New ones
-        that were never done are due at once; those that are overdue are spread over `catch_up`.
+        `last`: when new ones were done before (an earlier run), by key, in Unix seconds. New tasks
+        that were never done are due at once; overdue ones are spread over `catch_up`.
         """
         wanted = {task.key: task for task in tasks}
         turns: dict[str, Turn] = {}
@@ -149,16 +149,16 @@ class Schedule:
         self._arrange()
 
     def nudge(self, key: str, at: float) -> None:
-        """Make a task due at `at` (wall clock) if it is not due before; nothing if it is unknown.
+        """Make a task due at `at` (wall clock) if it is not due before; ignore an unknown one.
 
-        A nudge for a task that runs is kept: it is due again once it has ended.
+        A nudge for a running task is kept: it is due again once it has ended.
         """
         turn = self._turns.get(key)
         if turn is not None and at < turn.due:
             self._set(key, _due(turn, at))
 
     def done(self, key: str, now: Moment, *, ok: bool) -> None:
-        """End a task; one that was removed meanwhile is forgotten."""
+        """End a task; forget it if it was removed meanwhile."""
         turn, task = self._turns.get(key), self.tasks.get(key)
         if turn is None or task is None:
             return
@@ -173,7 +173,7 @@ class Schedule:
         self._set(key, Turn(due=due, failures=failures, turns=turn.turns + 1))
 
     def plan(self, now: Moment, limits: Limits) -> Plan:
-        """Start the most overdue of each lane, lanes in turn, none above its limit."""
+        """Start the most overdue task of each lane, lanes in turn, within their limits."""
         self._step(now, limits)
         while self._coming and self._coming[0][0] <= now.wall:
             self._wait_in_lane(heappop(self._coming))
@@ -190,7 +190,7 @@ class Schedule:
                 self._arrange()
 
     def _arrange(self) -> None:
-        """Make the heaps and the lanes of the turns."""
+        """Build the heaps and the lanes from the turns."""
         self._coming = [(turn.due, key) for key, turn in self._turns.items() if not turn.running]
         heapify(self._coming)
         self._lanes, self._open, self._running = {}, {}, 0
@@ -199,7 +199,7 @@ class Schedule:
                 self._count(self.tasks[key], turn, 1)
 
     def _wait_in_lane(self, entry: Entry) -> None:
-        """Put what became due into its lane."""
+        """Move tasks that became due into their lanes."""
         if self._is_current(entry):
             name = self.tasks[entry[1]].lane
             lane = self._lane(name)
@@ -211,7 +211,8 @@ class Schedule:
         return turn.due == entry[0] and not turn.running
 
     def _wait(self, now: Moment) -> float:
-        """Until the next task is due; the end of a task wakes what is due and has no room."""
+        """Return the time until the next task is due; an ending task starts those that wait for
+        room."""
         while self._coming and not self._is_current(self._coming[0]):
             heappop(self._coming)
         soonest = self._coming[0][0] if self._coming else _NEVER
@@ -223,7 +224,7 @@ class Schedule:
         return self._lanes.get(name) or self._lanes.setdefault(name, _Lane())
 
     def _count(self, task: Task, turn: Turn, change: int) -> None:
-        """Have a lane count a task that starts or ends."""
+        """Count a task that starts or ends in its lane."""
         lane = self._lane(task.lane)
         self._running += change
         lane.running += change
@@ -233,7 +234,7 @@ class Schedule:
             self._open[task.lane] = None
 
     def _start(self, limits: Limits) -> list[str]:
-        """Start one of each lane, then the second of each: lanes that run least first."""
+        """Start one task of each lane, then the second of each: lanes that run least first."""
         started: list[str] = []
         room = limits.total - self._running
         lanes = sorted(self._open, key=lambda name: self._lanes[name].running) if room > 0 else []
@@ -250,7 +251,8 @@ class Schedule:
         return started
 
     def _next(self, lane: _Lane, most: int) -> str | None:
-        """The most overdue of a lane that has room; of those that failed before, one at a time."""
+        """Return the most overdue task of a lane that has room; of those that failed before, one at
+        a time."""
         if lane.running >= most:
             return None
         for heap in (lane.due, lane.failed):
@@ -265,10 +267,10 @@ class Schedule:
         turn = self._turns[key] = Turn(_NEVER, True, before.failures, before.turns)
         self._count(self.tasks[key], turn, 1)
 
-    # Clocks that are set.
+    # Steps of the clocks.
 
     def _step(self, now: Moment, limits: Limits) -> None:
-        """Take the steps of the clocks since the last question into account."""
+        """Account for steps of the clocks since the last call."""
         seen, self._seen = self._seen, now
         step = (now.wall - seen.wall) - (now.mono - seen.mono)
         if step < -STEP_S:
@@ -282,7 +284,7 @@ class Schedule:
         self._arrange()
 
     def _catch_up(self, seen: Moment, now: Moment, limits: Limits) -> None:
-        """Spread what became due during a step; what was due before it keeps its place."""
+        """Spread tasks that became due during a step; those due before it keep their place."""
         for key, turn in self._turns.items():
             if not turn.running and seen.wall < turn.due <= now.wall:
                 span = min(limits.catch_up, self.tasks[key].every)

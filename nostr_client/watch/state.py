@@ -1,4 +1,4 @@
-"""What an engine knows of each watch, what it is to keep fresh, and what a merge gives."""
+"""The state of each watch in an engine, its input (`Wanted`), and the result of a merge."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NO_RELAY: Final = "no relay to ask"
 
 
 class Watched:
-    """One watch at work, on relays by normalised URL with the name that results give them."""
+    """One watch at work, on relays by normalised URL with their names in results."""
 
     def __init__(self, watch: Watch, query: Query, relays: Mapping[str, str], lack: str) -> None:
         self.watch = watch
@@ -33,23 +33,23 @@ class Watched:
         self.question = question_key(self.query)
         self.relays = relays
         self.lack = lack
-        """Why there is no relay to ask; empty where there is one."""
+        """Why it has no relay to ask; empty if it has one."""
         self.claims: dict[str, Claim] = {}
-        """Answers that came together with others that are still awaited."""
+        """Answers that arrived while others are still awaited."""
         self.first = FirstRound() if needs_others(query) else None
-        """What comes in the first round, until its answers are judged beside each other."""
+        """The answers of the first round, until they are judged beside each other."""
         self.completing = False
         """Whether the first round is being judged."""
         self.unsaved: list[tuple[str, Claim]] = []
-        """Claims that go into the store together with the next merge."""
+        """Claims that go into the store with the next merge."""
         self.has_news = False
         """Whether a relay was asked since the newest merge."""
         self.asking = 0
         """Relays that are being asked."""
         self.tried: set[str] = set()
-        """Relays that were asked for it, whether they answered or not."""
+        """Relays that were asked, whether they answered or not."""
         self.failing: dict[str, str] = {}
-        """Relays whose newest answer was none, and what it was."""
+        """Relays whose newest attempt failed, and how."""
         self.answered: dict[str, float] = {}
         """When each relay was last asked with an answer, Unix seconds."""
         self.took: dict[str, float] = {}
@@ -62,11 +62,11 @@ class Watched:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the first round is over; before, a number may lack what one relay has."""
+        """Whether the first round is over; before, a number may lack one relay's part."""
         return self.was_asked and not self.completing
 
     def go_on_from(self, before: Watched) -> None:
-        """Take over what is known of the relays from an earlier value of the same watch."""
+        """Copy the knowledge about relays from an earlier value of the same watch."""
         self.tried, self.answered, self.took = before.tried, before.answered, before.took
         self.first = before.first
 
@@ -74,8 +74,8 @@ class Watched:
 class Merge(NamedTuple):
     """The number of a watch at a time (Unix seconds).
 
-    `is_whole`: the first round is over. `is_news`: one was asked since the last merge. Only a
-    number that is both goes into the history.
+    `is_whole`: the first round is over. `is_news`: a relay was asked since the last merge. Only a
+    number with both goes into the history.
     """
 
     watched: Watched
@@ -86,11 +86,11 @@ class Merge(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What an engine is to keep fresh: watches by name, and where those without relays are asked.
+    """What an engine keeps fresh: watches by name, and the relays of those that name none.
 
     `default`: relays of watches that name none, until `finder` has found those of the target's
     author (NIP-65); without a finder, always. `denied`: relays that are never asked. `questions`:
-    by name, what is asked where that is not the watch's own question.
+    by name, the question if it is not the watch's own.
     """
 
     watches: Mapping[str, Watch]
@@ -101,6 +101,6 @@ class Wanted(NamedTuple):
 
 
 def warnings_of(result: CountResult) -> tuple[str, ...]:
-    """What every relay of a watch has to say, each once, the first twenty."""
+    """Return the warnings of every relay of a watch, each once, the first twenty."""
     found = [f"{c.relay}: {text}" for c in result.relays for text in c.warnings]
     return tuple(dict.fromkeys(found))[:20]

@@ -1,4 +1,4 @@
-"""The results of one watch as they come: the engine with one watch, as an async iterator."""
+"""Iterate over the results of one watch: the engine with one watch, as an async iterator."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 class Watching:
     """The results of one watch as they come; made by `NostrClient.watch`.
 
-    An async iterator: each step waits for a result that is newer than the last one given, and
-    skips those that were overtaken, so that a slow reader costs nothing. The first one comes when
-    each relay was asked once. Iterating starts it, leaving it by `close()` or as an async context
-    manager ends it; closing the client does too.
+    An async iterator: each step waits for a result newer than the last one returned, and skips
+    those that were overtaken, so a slow reader costs nothing. The first result comes when each
+    relay was asked once. Iterating starts it. `close()`, the end of the async context, or closing
+    the client ends it.
     """
 
     def __init__(self, watch: Watch, open_engine: Open) -> None:
-        """`open_engine` gives an engine that wants this watch alone, for as long as it is open."""
+        """Create it; `open_engine` opens an engine with only this watch."""
         self.watch = watch
         self._open = open_engine
         self._engine: Engine | None = None
@@ -66,7 +66,7 @@ class Watching:
             self._engine.ask_now(self.watch.name)
 
     async def close(self) -> None:
-        """End it; the iteration stops. Safe twice."""
+        """End it; the iteration stops. Safe to call twice."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -86,7 +86,7 @@ class Watching:
 
     @property
     def over(self) -> bool:
-        """True once it was closed, or ended by an error."""
+        """Whether it was closed, or ended by an error."""
         return self._task is not None and self._task.done()
 
     def _start(self) -> None:

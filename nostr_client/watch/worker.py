@@ -1,8 +1,8 @@
-"""Runs what the scheduler says is due: one asyncio task for each, all in one group.
+"""Run what the scheduler says is due: one asyncio task for each, all in one group.
 
-A runner gets the rest of the key and says whether it went well; what a relay did is never an
-exception. An error of ours is logged, and the task has its next turn; one that is not ours, or is
-`fatal`, ends the worker.
+A runner receives the rest of the key and returns whether it succeeded; a relay's failure is never
+an exception. An error of ours is logged, and the task gets its next turn; an unexpected or `fatal`
+error ends the worker.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ if TYPE_CHECKING:
 
 
 PLAN_EVERY: Final = 9
-"""Times that planning took to rest before the next: it looks at all tasks, and many end at once."""
+"""Pause after planning, as a multiple of its duration: planning reads all tasks, and many end at
+once."""
 
 LONGEST_REST_S: Final = 0.05
 
 SETTLE_S: Final = 1.0
-"""What is due within this time belongs to what is due now: a number is merged after its claims."""
+"""Tasks due within this time are due now: a number is merged after its claims."""
 
 
 class Log(Protocol):
-    """Where a run is told about: an event's name and its fields."""
+    """The log of a run: an event's name and its fields."""
 
     def debug(self, event: str, **fields: Any) -> None: ...
 
@@ -45,7 +46,7 @@ class Log(Protocol):
 
 
 class LibraryLog:
-    """A log that goes to `logging`, quietly: results say what relays did."""
+    """A log that writes to `logging` at a low level: results have the failures of relays."""
 
     def __init__(self) -> None:
         self._logger = logging.getLogger("nostr_client.watch")
@@ -61,7 +62,7 @@ class LibraryLog:
 
 
 class Source(Protocol):
-    """What has tasks for a worker, and knows when an earlier run did each last (Unix seconds)."""
+    """A source of tasks for a worker; it knows when an earlier run last did each (Unix seconds)."""
 
     def tasks(self) -> Iterable[Task]: ...
 
@@ -69,9 +70,9 @@ class Source(Protocol):
 
 
 class Worker:
-    """Tasks by key; a key is `kind rest`, and each kind has its runner.
+    """Runs tasks by key; a key is `kind rest`, and each kind has its runner.
 
-    `sources` have the tasks; call `refresh` when these are others. `ended` gets each task that has
+    `sources` have the tasks; call `refresh` when these change. `ended` receives each task that has
     ended, by key, with the seconds that it took.
     """
 
@@ -114,9 +115,9 @@ class Worker:
         return sum(not t.running and t.due <= now for t in self.schedule.turns.values())
 
     async def settled(self, keys: Collection[str] | None = None) -> None:
-        """Until every task that was due had its turn, and what followed from it too.
+        """Wait until every due task had its turn, and the tasks that followed from it too.
 
-        `keys`: those tasks alone, by default all.
+        `keys`: only those tasks, by default all.
         """
         while self._is_busy(self.schedule.tasks.keys() if keys is None else keys):
             self._ended.clear()
@@ -131,14 +132,14 @@ class Worker:
         )
 
     async def refresh(self) -> None:
-        """Take the tasks of all sources in the place of those that there are."""
+        """Replace all tasks with those of all sources."""
         last: dict[str, float] = {}
         for source in self.sources:
             last |= await source.last()
         self.set_tasks([task for source in self.sources for task in source.tasks()], last)
 
     def set_tasks(self, tasks: Iterable[Task], last: Mapping[str, float] | None = None) -> None:
-        """Replace the set of tasks; those that run and are gone are cancelled."""
+        """Replace the set of tasks; cancel running ones that are removed."""
         now = self.clock.moment()
         self.schedule.set_tasks(tasks, now, self.limits, last)
         self._nudged &= self.schedule.tasks.keys()
@@ -147,7 +148,7 @@ class Worker:
         self._changed.set()
 
     def nudge(self, key: str, delay: float = 0.0) -> None:
-        """Have a task run soon."""
+        """Run a task soon."""
         self.schedule.nudge(key, self.clock.wall() + delay)
         self._nudged.add(key)
         self._changed.set()
@@ -157,12 +158,12 @@ class Worker:
         return key in self._running
 
     def cancel(self, key: str) -> bool:
-        """Stop a task that runs; it comes again at its next turn. False if it did not run."""
+        """Stop a running task; it comes again at its next turn. Return False if it did not run."""
         task = self._running.get(key)
         return task is not None and task.cancel()
 
     async def run(self) -> None:
-        """Start what is due until `stop`; cancelled, it cancels what runs."""
+        """Start what is due until `stop`; if cancelled, cancel what runs."""
         async with task_group() as group:
             while not self.is_stopping:
                 self._changed.clear()
@@ -175,12 +176,12 @@ class Worker:
                 await asyncio.sleep(min(PLAN_EVERY * planned, LONGEST_REST_S))
 
     def stop(self) -> None:
-        """Start nothing any more."""
+        """Start no more tasks."""
         self.is_stopping = True
         self._changed.set()
 
     async def drain(self, seconds: float) -> int:
-        """Let what runs end, for so long, then cancel it; how many had to be cancelled."""
+        """Wait for running tasks this long, then cancel them; return how many were cancelled."""
         try:
             async with asyncio.timeout(seconds):
                 await self._idle.wait()

@@ -19,7 +19,7 @@ from nostr_client.counters.config import StreamConfig
 from nostr_client.counters.engine.schema import MIGRATIONS
 from nostr_client.counters.sqlite.store import SqliteCounterStore
 from nostr_client.store.sqlite import SqliteStore
-from nostr_client.watch import WATCHES, WatchBook
+from nostr_client.watch import WATCHES, WatchRepository
 from nostr_client.watch.definition import Watch
 from tests.worlds import NOTE, START, TARGET, follow, reaction, signer
 
@@ -64,7 +64,7 @@ async def a_fixed_run(store: SqliteStore) -> None:
     refused = Claim(relay="wss://two.example", status=ClaimStatus.REFUSED, asked_at=float(START))
     pairs = [(one.relay, one) for one in (answered, refused)]
     await claims.remember(asked_of(followers(TARGET)), pairs)
-    await WatchBook(store.database).add(
+    await WatchRepository(store.database).add(
         Watch(name="w", query="reactions", target=NOTE, relays=("wss://one.example",))
     )
     ticks = itertools.count(START * 10**9)

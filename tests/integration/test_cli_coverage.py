@@ -63,7 +63,7 @@ async def test_the_matrix_the_deleted_and_what_was_not_looked_at() -> None:
 async def test_no_relay_that_was_looked_at_is_exit_code_3() -> None:
     done = await nostr_client("coverage", NPUB, "-r", "ws://127.0.0.1:9", "--kind", "1")
     assert done.code == 3
-    assert "was not looked at whole" in done.err
+    assert "was not read to the end" in done.err
 
 
 async def test_relays_must_be_named_or_looked_up() -> None:

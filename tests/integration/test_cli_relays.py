@@ -227,7 +227,7 @@ async def test_req_says_what_a_relay_did_not_give() -> None:
     """On stderr: the events that came are good, so the exit code is 0."""
     events = [reaction(i) for i in range(5)]
     for behaviour, said in (
-        (Pages(3, hints=True), "it holds more events than it sent"),
+        (Pages(3, hints=True), "it has more events than it sent"),
         (Unreadable("nested", events[1].id), "1 frame could not be read"),
     ):
         async with FaultyRelay(behaviour, events=events) as relay:

@@ -21,7 +21,7 @@ from nostr_client.cli.relays import worst_code
 from nostr_client.codecs import nip19
 from nostr_client.codecs.display import duration
 from nostr_client.codecs.event import EventTemplate
-from nostr_client.watch import Watch, WatchBook
+from nostr_client.watch import Watch, WatchRepository
 from tests.faults import COUNT_REFUSALS, RefusesCount
 from tests.faulty_relay import FaultyRelay
 from tests.worlds import NOTE, TARGET, follow, reaction, signer
@@ -105,7 +105,7 @@ async def test_a_watch_from_its_first_to_its_last_day(run: Run, tmp_path: Path) 
     await check_history(run, tmp_path)
     assert (await run("watch", "remove", "me"))[0] == 0
     code, _, err = await run("watch", "history", "me")
-    assert (code, err) == (2, "nostr-client: there is no watch named 'me'\n")
+    assert (code, err) == (2, "nostr-client: no watch is named 'me'\n")
 
 
 async def check_history(run: Run, tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ async def test_a_relay_that_a_watch_leaves_out_is_shown_and_not_counted(
             relays=(one.url, other.url),
             excluded=(other.url.replace("ws://", "WS://"),),
         )
-        async with await WatchBook.open(tmp_path / "store.db") as book:
+        async with await WatchRepository.open(tmp_path / "store.db") as book:
             await book.add(made)
         _, out, _ = await run("watch", "run", "--once")
         assert "followers: 1 (exact)" in out
@@ -254,7 +254,7 @@ async def test_files_that_are_there_are_kept_and_an_empty_history_is_empty(
     for option in ("--output", "--plot"):
         code, out, err = await run("watch", "history", "me", option, str(file))
         assert (code, out) == (2, "")
-        assert err == f"nostr-client: {file} is there; choose another name or remove it\n"
+        assert err == f"nostr-client: {file} exists; choose another name or remove it\n"
     assert file.read_text() == "mine"
     assert await run("watch", "history", "me") == (0, "", "no numbers of me yet\n")
     _, out, err = await run("watch", "history", "me", "--format", "csv")

@@ -17,7 +17,7 @@ from nostr_client.client import NostrClient
 from nostr_client.codecs.filters import Filter
 from nostr_client.errors import InvalidInput
 from nostr_client.store.sqlite import SqliteStore
-from nostr_client.watch import Watch, WatchBook
+from nostr_client.watch import Watch, WatchRepository
 from tests.faults import COUNT_REFUSALS, AnswersCount, RefusesCount
 from tests.faulty_relay import Behaviour, FaultyRelay
 from tests.worlds import NOTE, Sketches, reaction
@@ -162,7 +162,7 @@ async def test_receipts_that_are_counted_and_not_given_are_not_exact() -> None:
     assert result.lower_bound
 
 
-async def all_asked(client: NostrClient, book: WatchBook) -> dict[str, CountResult]:
+async def all_asked(client: NostrClient, book: WatchRepository) -> dict[str, CountResult]:
     """The number of every watch of a book, by name."""
     results: dict[str, CountResult] = {}
 
@@ -183,7 +183,7 @@ async def test_numbers_that_no_row_takes_are_clamped(tmp_path: Path) -> None:
     body = {"count": 2**63 - 1, "hll": "39" * 256}
     async with (
         FaultyRelay(AnswersCount(body)) as relay,
-        await WatchBook.open(tmp_path / "store.db") as book,
+        await WatchRepository.open(tmp_path / "store.db") as book,
         NostrClient(timeout=5) as client,
     ):
         for name in ("reactions", "replies+comments"):

@@ -117,7 +117,7 @@ async def test_one_receipt_that_does_not_hold_is_zero_with_a_warning() -> None:
     ):
         result = await client.count(count.zaps(TARGET))
     assert result.value == 0
-    assert "read: 1 receipt that does not hold, left out" in result.relays[0].warnings
+    assert "read: 1 invalid receipt, left out" in result.relays[0].warnings
 
 
 async def test_a_second_that_the_relay_cuts_is_counted_as_at_least() -> None:

@@ -13,7 +13,7 @@ from nostr_client.client import NostrClient
 from nostr_client.codecs.filters import Filter
 from nostr_client.count.procedure import Counter
 from nostr_client.store.sqlite import SqliteStore
-from nostr_client.watch import Watch, WatchBook, engine
+from nostr_client.watch import Watch, WatchRepository, engine
 from tests.faulty_relay import FaultyRelay
 from tests.worlds import NOTE, Sketches, reaction
 
@@ -57,7 +57,7 @@ async def test_answers_of_one_tick_are_merged_once(
     relays = [FaultyRelay(Sketches(), events=[reaction(n)]) for n in range(5)]
     async with AsyncExitStack() as stack:
         urls = [(await stack.enter_async_context(one)).url for one in relays]
-        book = await stack.enter_async_context(await WatchBook.open(tmp_path / "store.db"))
+        book = await stack.enter_async_context(await WatchRepository.open(tmp_path / "store.db"))
         client = await stack.enter_async_context(NostrClient(timeout=20))
         watch = Watch(name="w", query="reactions", target=NOTE, relays=tuple(urls), live=False)
         await book.add(watch)
@@ -83,7 +83,7 @@ async def test_a_number_without_news_is_no_point_of_the_history(tmp_path: Path) 
 
     async with (
         FaultyRelay(Sketches(), events=[reaction(n) for n in range(3)]) as relay,
-        await WatchBook.open(tmp_path / "store.db") as book,
+        await WatchRepository.open(tmp_path / "store.db") as book,
         NostrClient(relay.url, timeout=20) as client,
     ):
         watch = Watch(name="w", query="reactions", target=NOTE, live=False)

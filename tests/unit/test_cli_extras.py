@@ -16,7 +16,7 @@ from nostr_client.errors import EXTRAS, MissingExtra, NetworkError, optional
 from nostr_client.errors.installing import install_command
 from nostr_client.network.transport import Transport
 from nostr_client.store.sqlite import SqliteStore
-from nostr_client.watch import Watch, WatchBook
+from nostr_client.watch import Watch, WatchRepository
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,7 +109,7 @@ async def fill_with_a_watch(store: Path) -> None:
     """A store that knows the watch `w`."""
     async with await SqliteStore.open(store):
         pass
-    async with await WatchBook.open(store) as book:
+    async with await WatchRepository.open(store) as book:
         await book.add(Watch(name="w", query="followers", target="01" * 32))
 
 

@@ -91,7 +91,7 @@ def test_a_file_that_cannot_be_read_or_made_is_named(
         assert app.run(args) == entry.USAGE
         assert capsys.readouterr() == ("", missing)
     assert app.run(["key", "gen", "--output", str(there)]) == entry.USAGE
-    assert capsys.readouterr() == ("", f"nostr-client: {there} is there; choose another name\n")
+    assert capsys.readouterr() == ("", f"nostr-client: {there} exists; choose another name\n")
     assert there.read_text() == "mine"
     deep = str(tmp_path / "none" / "key")
     assert app.run(["key", "gen", "--output", deep]) == entry.FAILURE

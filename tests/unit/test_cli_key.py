@@ -109,7 +109,7 @@ def test_no_command_takes_a_secret_among_what_it_sends_or_stores(
 ) -> None:
     done = run_cli(*(one.format(text) for one in args))
     assert done.returncode == 2
-    assert "a secret key (nsec) is no argument" in done.stderr
+    assert "a secret key (nsec) cannot be an argument" in done.stderr
     assert "nsec1" not in (done.stdout + done.stderr).lower()
     assert done.stderr.count("\n") == 1
 

@@ -1,4 +1,4 @@
-"""What relays said, kept: stored claims, how far each relay was read, and what is held of it."""
+"""Store what relays answered: claims, how far each relay was read, and its known events."""
 
 from __future__ import annotations
 

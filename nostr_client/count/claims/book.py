@@ -1,4 +1,4 @@
-"""The stored claims of one database, for whoever counts with memory."""
+"""The stored claims of one database, for counts with memory."""
 
 from __future__ import annotations
 
@@ -87,22 +87,22 @@ CLAIMS: Final = Schema("nostr_tally.claims", partial(run_script, script=_TABLES)
 T = TypeVar("T")
 
 SMALL: Final = 300
-"""Events held of a relay up to which its claim is read on the event loop, within a millisecond."""
+"""Known events of a relay up to which its claim is read on the event loop, within a millisecond."""
 
 MOST_GLANCES: Final = 20_000
-"""Places whose mark is kept at hand: half a kilobyte each; beyond, all are looked up anew."""
+"""Places whose mark is cached: half a kilobyte each; beyond this, the cache is cleared."""
 
 
 class Place(Protocol):
-    """Gives access to one memory, in one piece."""
+    """Gives one caller at a time access to a memory."""
 
     @property
     def seen(self) -> tuple[Mark, int] | None:
-        """The mark and the number of events as they were last seen; None: look yourself."""
+        """Return the mark and the number of events as last read; None: use the memory."""
         ...
 
     async def use(self, work: Callable[[Memory], T]) -> T:
-        """Run `work`; what it changed is kept whole when this returns, or not at all.
+        """Run `work`; on return its changes are stored completely, or not at all.
 
         Cancelling waits for a work that has begun. Raises StoreError and its kinds.
         """
@@ -123,7 +123,7 @@ class PlaceInMemory:
 class PlaceInStore:
     """A memory in the store; each use is a transaction of its own.
 
-    `glances`: what was last seen of each place, for all places of one book.
+    `glances`: the cached marks of all places of one book.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class PlaceInStore:
             memory.flush()
             return found, (memory.mark, memory.count(0, None))
 
-        # The caller goes on with the objects that `work` touches in the writer's thread.
+        # the caller continues with the objects that `work` touches in the writer's thread
         found, glance = await self._database.write(run, unbroken=True)
         if len(self._glances) >= MOST_GLANCES:
             self._glances.clear()
@@ -158,9 +158,9 @@ class PlaceInStore:
 
 
 class ClaimBook:
-    """Keeps the claims of each query and relay; the tables of `schema.CLAIMS` must be there.
+    """Stores the claims of each query and relay; the tables of `schema.CLAIMS` must exist.
 
-    Every method may raise StoreError and its kinds. URLs are normalised ones.
+    Every method may raise StoreError and its kinds. URLs are normalised.
     """
 
     def __init__(self, database: Database) -> None:
@@ -170,16 +170,16 @@ class ClaimBook:
 
     @classmethod
     async def open(cls, path: str | Path, *, read_only: bool = False) -> Self:
-        """Open a store file for its claims alone, or ":memory:"; as `Database.open`."""
+        """Open a store file only for its claims, or ":memory:"; as `Database.open`."""
         migrations = [STORE, CLAIMS]
         return cls(await Database.open(path, read_only=read_only, migrations=migrations))
 
     async def close(self) -> None:
-        """Close the database; for a book that was made by `open`."""
+        """Close the database; for a book that `open` made."""
         await self.database.close()
 
     async def place(self, asked: Asked, url: str) -> PlaceInStore:
-        """Where what is read of a relay for a query is kept."""
+        """Return the place where readings of a relay for a query are stored."""
         known = self._numbers.get((asked.key, url))
         if known is None:
             known = await self.database.write(lambda conn: _numbers(conn, asked, url))
@@ -187,13 +187,13 @@ class ClaimBook:
         return PlaceInStore(self.database, *known, asked, self._glances)
 
     async def remember(self, asked: Asked, claims: Iterable[tuple[str, Claim]]) -> None:
-        """Keep claims, given with their relays' URLs; each replaces its relay's earlier one."""
+        """Store claims, given with their relays' URLs; each replaces its relay's earlier one."""
         await self.database.write(self.keeping(asked, claims))
 
     def keeping(
         self, asked: Asked, claims: Iterable[tuple[str, Claim]]
     ) -> Callable[[sqlite3.Connection], None]:
-        """`remember` as a function for a write of the caller's."""
+        """Return `remember` as a function for a write of the caller's."""
         kept = list(claims)
         numbers = [self._numbers.get((asked.key, url)) for url, _ in kept]
 
@@ -211,7 +211,7 @@ class ClaimBook:
     async def recall(
         self, asked: Asked, now: float, urls: Iterable[str] | None = None
     ) -> list[Remembered]:
-        """What relays said about a query, by URL; all that were ever asked by default."""
+        """Return the relays' answers to a query, by URL; by default of all that were ever asked."""
         wanted = None if urls is None else list(urls)
         small = wanted is not None and len(wanted) == 1 and self._is_small(asked, wanted[0])
         return await self.database.read(
@@ -219,17 +219,17 @@ class ClaimBook:
         )
 
     def _is_small(self, asked: Asked, url: str) -> bool:
-        """Whether few events are known to be held of a relay."""
+        """Whether few events of a relay are known."""
         numbers = self._numbers.get((asked.key, url))
         seen = None if numbers is None else self._glances.get(numbers)
         return seen is not None and seen[1] <= SMALL
 
     async def last_asked(self) -> dict[tuple[str, str], LastAsked]:
-        """When each relay was last asked each question, by the question's key and the URL."""
+        """Return when each relay was last asked each question, by question key and URL."""
         return await self.database.read(rows.last_asked)
 
     async def forget(self, asked: Asked) -> bool:
-        """Remove a query with everything known about it; False if it was not there."""
+        """Remove a query with everything known about it; return False if it does not exist."""
         self._numbers = {k: v for k, v in self._numbers.items() if k[0] != asked.key}
         self._glances.clear()
         return await self.database.write(lambda conn: rows.forget(conn, asked))

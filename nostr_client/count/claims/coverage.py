@@ -1,4 +1,4 @@
-"""How far one relay was read for one query: stretches of time, and what they proved. Pure."""
+"""How far one relay was read for one query: spans of time, and what they proved. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Spans = tuple[Span, ...]
 
 
 def join(spans: Iterable[Span], start: int, end: int) -> Spans:
-    """The set with `start..end` added; neighbours become one span."""
+    """Return the set with `start..end` added; neighbours become one span."""
     if end < start:
         return tuple(spans)
     out: list[Span] = []
@@ -32,7 +32,7 @@ def join(spans: Iterable[Span], start: int, end: int) -> Spans:
 
 
 def gaps(spans: Iterable[Span], start: int, end: int) -> list[Span]:
-    """The parts of `start..end` that the set does not hold, newest first."""
+    """Return the parts of `start..end` outside the set, newest first."""
     found: list[Span] = []
     at = start
     for a, b in spans:
@@ -47,7 +47,7 @@ def gaps(spans: Iterable[Span], start: int, end: int) -> list[Span]:
 
 
 def holds(spans: Iterable[Span], second: int) -> bool:
-    """Whether the set holds one second."""
+    """Whether the set contains one second."""
     return any(a <= second <= b for a, b in spans)
 
 
@@ -58,16 +58,17 @@ OVERLAP: Final = HOUR
 """Seconds that are read again before the mark: relays pass most events on within minutes."""
 
 MOST_OVERLAP: Final = DAY
-"""Largest overlap: one event that comes a week late must not have everything read each time."""
+"""Largest overlap: an event that comes a week late must not cause a complete reading each time."""
 
 FORGETS: Final = 3 * DAY
-"""Seconds in which the overlap falls by half where nothing late was seen any more."""
+"""Seconds in which the overlap falls by half while no late event comes."""
 
 MOST_HOLES: Final = 100
 """Dense seconds remembered one by one."""
 
 SLOWER: Final = 4
-"""How much slower is read again what the relay's own count confirms: it shows removals itself."""
+"""Factor by which a reading confirmed by the relay's own count is repeated later: the count shows
+removals."""
 
 PRIOR_GONE: Final = 0.01 / DAY
 """Share of events that vanish in a second, before a relay has shown it: one in a hundred a day."""
@@ -78,14 +79,13 @@ VOID: Final = -1
 
 
 class Held(NamedTuple):
-    """One event that a relay gave: raw id and author, 32 bytes each.
+    """One event of a relay: raw id and author, 32 bytes each.
 
-    `amount` is what the event is worth where the query sums something (millisats of a zap). It is
-    VOID for a matching event that the query looked into and does not count: a relay's COUNT and its
-    NIP-77 answer are about those too. `label` is what its content says, where that is asked for; of
-    a zap of a person the event or address that it names and that nobody has looked at yet.
-    `signer`, `receiver` and `payment` are of a zap receipt: who signed it, whom it pays, and which
-    payment it claims (`zaps.Zap.payment`).
+    `amount` is the event's value if the query sums (millisats of a zap). It is VOID for a matching
+    event that the query checked and does not count: a relay's COUNT and its NIP-77 answer include
+    those. `label` classifies its content, on request; of a zap of a person it is the event or
+    address that the zap names, until that is checked. `signer`, `receiver` and `payment` belong to
+    a zap receipt: who signed it, whom it pays, and which payment it claims (`zaps.Zap.payment`).
     """
 
     created_at: int
@@ -104,13 +104,13 @@ class Held(NamedTuple):
 
 
 class Update(msgspec.Struct, frozen=True, kw_only=True):
-    """What a complete chain of pages over `start..end` gave; `end` None is open to the future.
+    """The result of a complete chain of pages over `start..end`; `end` None is open to the future.
 
-    What is held in the window and was not `found` is gone from the relay. `found` may hold events
-    outside of the window, from pages that were cut there; they are only added. `upto` is where the
-    coverage ends: `end`, or the clock. `at`: when it was read, Unix seconds. `holes` and `unread`:
-    as those of a mark. `sweep_to`: where the next part to be read again begins, if this was such a
-    part.
+    Known events of the window that are not in `found` are gone from the relay. `found` may have
+    events outside the window, from pages that were cut there; they are only added. `upto` is the
+    end of the coverage: `end`, or the clock. `at`: when it was read, Unix seconds. `holes` and
+    `unread`: as in a mark. `sweep_to`: where the next part to be read again begins, if this was
+    such a part.
     """
 
     start: int
@@ -124,15 +124,16 @@ class Update(msgspec.Struct, frozen=True, kw_only=True):
     sweep_to: int | None = None
 
     def spans(self, second: int) -> bool:
-        """Whether the window holds this second."""
+        """Whether the window contains this second."""
         return second >= self.start and (self.end is None or second <= self.end)
 
 
 class Changes(msgspec.Struct, frozen=True, kw_only=True):
-    """What an update changed in what is held; what a newer version replaced is not `gone`.
+    """The changes of an update to the known events; an event that a newer version replaced is not
+    `gone`.
 
-    `exposure` sums the seconds since each event of the window was last seen, found again or not.
-    `fresh` are the times of the events that were not held before.
+    `exposure` sums the seconds since each event of the window was last seen, whether found again or
+    not. `fresh` are the times of events that were unknown before.
     """
 
     added: int
@@ -144,18 +145,19 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True):
 class Mark(msgspec.Struct, frozen=True, kw_only=True):
     """How far one relay was read for one query; all times in Unix seconds.
 
-    `covered`: the seconds that were read completely, `holes` those of them that hold more events
-    than the relay gives at once, or an event whose frame could not be read. `unread`: the holes of
-    the latter sort, which only reading them again can fill. `newest`: the newest event held that is
-    not dated in the future.
-    `overlap`: seconds before the mark that are read again; it grows where events come late.
-    `sweep_at`: from where the next part is read again, `swept_at`: when the last part was, `pace`:
-    seconds from the one before to it. `confirmed_at`: when the relay's own count was last equal to
-    what is held, `differs`: by how much it was larger where reading again did not explain it (some
-    relays count what they do not give); 0 again once all was read again. `gone`, `missed` and
-    `exposure` tell what reading again has found so far: events gone, events that had come late,
-    event-seconds looked at. `proven`: what the last round proved about all that is held; any update
-    ends it. `whole_at`: when a round last read or proved the whole.
+    `covered`: the seconds that were read completely; `holes`: those of them with more events than
+    the relay sends at once, or with an unreadable event. `unread`: the holes of the second sort,
+    which only another reading can fill. `newest`: the newest known event that is not dated in the
+    future.
+
+    `overlap`: seconds before the mark that are read again; it grows if events come late.
+    `sweep_at`: where the next part to be read again begins, `swept_at`: when the last part was
+    read, `pace`: seconds between the last two. `confirmed_at`: when the relay's own count last
+    equalled the known events, `differs`: its surplus that another reading did not explain (some
+    relays count events that they do not send); 0 again once everything was read again. `gone`,
+    `missed` and `exposure` sum what later readings found: events gone, events that had come late,
+    event-seconds compared. `proven`: what the last round proved about all known events; any update
+    ends it. `whole_at`: when a round last read or proved everything.
     """
 
     covered: Spans = ()
@@ -184,7 +186,7 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def complete(self) -> bool:
-        """True when nothing is known to be missing below the newest second that was read."""
+        """Whether nothing is known to be missing below the newest second that was read."""
         return len(self.covered) == 1 and self.covered[0][0] == 0 and not self.holes
 
     def is_confirmed(self, now: int) -> bool:
@@ -192,21 +194,21 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
         return self.confirmed_at is not None and now - self.confirmed_at < DAY and not self.missed
 
     def read_from(self) -> int:
-        """Where the next reading of what is new begins.
+        """Return where the next reading of new events begins.
 
-        Before the newest event that is held rather than before the clock: a quiet query costs one
-        event more, and no clock that runs ahead can make it skip anything.
+        It is before the newest known event rather than before the clock: a quiet query costs one
+        event more, and no clock that runs ahead can skip anything.
         """
         return max(0, self.news_from() - self.overlap)
 
     def news_from(self) -> int:
-        """As `read_from` without the overlap."""
+        """Return `read_from` without the overlap."""
         if not self.covered or self.newest is None:
             return 0
         return min(self.covered[-1][1], self.newest)
 
     def moved(self, update: Update, changes: Changes, newest: int | None) -> Mark:
-        """The mark after an update; `newest` is that of all that is held now, up to the clock."""
+        """Return the mark after an update; `newest` is over all known events, up to the clock."""
         holes = [s for s in self.holes if not update.spans(s)] + list(update.holes)
         unread = [s for s in self.unread if not update.spans(s)] + list(update.unread)
         late = [t for t in changes.fresh if holds(self.covered, t)]
@@ -232,16 +234,16 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
         return mark
 
     def as_proven(self, at: int) -> Mark:
-        """The mark after a round that proved which events the relay holds, all of them."""
+        """Return the mark after a round that proved all events of the relay."""
         return msgspec.structs.replace(
             self, proven=Proven.MEMBERS, whole_at=at, holes=(), unread=()
         )
 
     def as_confirmed(self, at: int, *, judged: bool) -> Mark:
-        """The mark after the relay's own count was equal to the number of events that it gave.
+        """Return the mark after the relay's own count equalled the number of its known events.
 
-        Where the query does not count all of them (`judged`), that proves no number: one that
-        counts may be gone, and one that does not may have come late.
+        If the query does not count all of them (`judged`), that proves no number: one that counts
+        may be gone, and one that does not may have come late.
         """
         number = Proven.NOTHING if judged else Proven.NUMBER
         proven = self.proven if self.proven is Proven.MEMBERS else number
@@ -257,9 +259,9 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
         return update.at if first or self.swept_at is None else self.swept_at
 
     def _overlap(self, late: list[int], upto: int) -> int:
-        """Half more than the lateness seen, within bounds; it fades.
+        """Return the lateness seen and half more, within bounds; it fades.
 
-        Late is what comes after an event that is dated later: our clock does not matter.
+        An event is late if it comes after an event that is dated later: our clock does not matter.
         """
         newest = self.news_from()
         passed = max(upto - self.covered[-1][1], 0) if self.covered else 0
@@ -269,11 +271,10 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Drift(NamedTuple):
-    """What may be gone of a holding since it was read: a share of the events.
+    """The share of known events that may be gone since they were read.
 
-    `evidence` is the number of events found gone that the share was learnt from, which tells how
-    far it may be off. What may have come unseen is not a matter of rates: a relay can receive any
-    number of old events at once.
+    `evidence` is the number of removals behind the share, which decides its precision. Unseen
+    additions have no rate: a relay can receive any number of old events at once.
     """
 
     share: float
@@ -281,10 +282,11 @@ class Drift(NamedTuple):
 
     @classmethod
     def of(cls, mark: Mark, unseen: float, held: int) -> Drift | None:
-        """From the event-seconds `unseen` since each of `held` events was last seen; None if 0.
+        """Return it from the event-seconds `unseen` since each of `held` events was last seen; None
+        if 0.
 
-        A relay's own count proves no members where events come late: one of those and a removal
-        make up for each other. A round that proved the members themselves leaves nothing open.
+        A relay's own count proves no members if events come late: a late event and a removal
+        compensate. After a round that proved the members nothing is open.
         """
         counted = mark.confirmed_at is not None and mark.proven is not Proven.MEMBERS
         if not held or (unseen <= 0 and not (mark.missed and counted)):
@@ -299,26 +301,27 @@ class Drift(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reread:
-    """The policy of reading again what was read before: only so are removals seen.
+    """The policy for reading known parts again: only so are removals seen.
 
-    Not all at once: each round reads the part that is due, so that all of it is read again within
-    `every` seconds.
+    Each round reads only the part that is due, so that everything is read again within `every`
+    seconds.
     """
 
     every: float = 7 * DAY
     """A week: people unfollow rarely, and relays prune by weeks or months."""
 
     most_at_once: float = DAY
-    """Seconds of the period made up for in one round: a relay that was away is not read whole."""
+    """Seconds of the period that one round makes up for: a relay that was away is not read
+    completely."""
 
     def due(self, mark: Mark, held: int, now: int) -> int:
-        """How many of the held events are to be read again now."""
+        """Return how many of the known events are to be read again now."""
         if mark.swept_at is None or not held or math.isinf(self.every):
             return 0
         every = self.every * (SLOWER if mark.is_confirmed(now) else 1)
         wanted = held * max(now - mark.swept_at, 0) / every
         if wanted < 1:
             return 0
-        # Little more than the usual part: who slept for a week does not read all on waking up.
+        # Little more than the usual part: after a week of sleep, do not read everything at once.
         most = self.most_at_once if mark.pace is None else min(1.5 * mark.pace, self.most_at_once)
         return min(math.ceil(wanted), max(math.ceil(held * most / every), 1), held)

@@ -1,4 +1,4 @@
-"""What is held of one relay for one query, in SQLite: the same as `ListMemory`, and it lasts.
+"""The known events of one relay for one query, in SQLite: a `ListMemory` that lasts.
 
 Events, mark and registers change in the transaction of the caller, so they agree after any crash.
 """
@@ -42,10 +42,10 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class HeldRows:
-    """A `Memory` over a connection; `offset` is the query's HLL offset, None where it has none.
+    """A `Memory` over a connection; `offset` is the query's HLL offset, None without one.
 
-    `replaces`: an author's newest event is the only one. Lives as long as one call of
-    `Database.write` (or `read`, for what only asks), which ends with `flush`.
+    `replaces`: only an author's newest event counts. It lives as long as one call of
+    `Database.write` (or `read`, for queries), which ends with `flush`.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class HeldRows:
         return self._mark
 
     def registers(self) -> bytes | None:
-        """The registers of what is held; None where the query has no offset."""
+        """The registers of the known events; None if the query has no offset."""
         return self._registers
 
     def count(self, start: int, end: int | None) -> int:
@@ -98,7 +98,7 @@ class HeldRows:
         return self._since[start]
 
     def _number(self) -> int:
-        """How many events are held: a number that is kept, as every round asks for it."""
+        """Return the number of known events: it is stored, as every round asks for it."""
         if self._held is None:
             self._held = self._counted(0, None)
         return self._held
@@ -128,12 +128,12 @@ class HeldRows:
             exposure=float(sum(update.at - seen for *_, seen in before)),
             fresh=tuple(sorted(event.created_at for event in fresh)),
         )
-        self._update_registers(fresh, anew=bool(lost))
+        self._update_registers(fresh, rebuild=bool(lost))
         self._save(self.mark.moved(update, changes, self._newest_after(update)))
         return changes
 
     def _newest_after(self, update: Update) -> int | None:
-        """The newest event held: after an open window that is the newest one found, if any."""
+        """Return the newest known event: after an open window the newest one found, if any."""
         if update.end is None and not self._replaces:
             inside = [e.created_at for e in update.found if update.start <= e.created_at]
             past = [at for at in inside if at <= update.at]
@@ -161,7 +161,7 @@ class HeldRows:
     def add(self, events: Iterable[Held], at: int) -> int:
         fresh = self._put(list(events), at)
         if fresh:
-            self._update_registers(fresh, anew=False)
+            self._update_registers(fresh, rebuild=False)
             self._save(self.mark)
         return len(fresh)
 
@@ -194,16 +194,16 @@ class HeldRows:
         return float(row[0]) if row else 0.0
 
     def _without_newer(self, lost: list[Held]) -> list[Held]:
-        """Those of the lost events that no newer version of theirs replaced."""
+        """Return those of the lost events that no newer version of theirs replaced."""
         if not self._replaces or not lost:
             return lost
         newest = {event.author: event for event in self.events()}
         return [one for one in lost if not is_newer(newest.get(one.author), one)]
 
     def _put(self, events: Sequence[Held], at: int, held: set[bytes] | None = None) -> list[Held]:
-        """Write events, and drop those that newer ones replace; those that were not held before.
+        """Write events, and drop those that newer ones replace; return those that were unknown.
 
-        `held`: the ids of those that are, where that is known.
+        `held`: the ids of known ones, if the caller has them.
         """
         if held is None:
             held = self._ids({event.created_at for event in events})
@@ -220,7 +220,7 @@ class HeldRows:
         return fresh
 
     def _insert(self, events: Collection[Held], at: int) -> None:
-        """Only receipts fill all columns."""
+        """Insert rows; only receipts fill all columns."""
         rows = [(*self._key, e.created_at, e.id, e.author, e.amount, at) for e in events]
         if any(event.signer for event in events):
             more = [(e.label, e.signer + e.payment, e.receiver) for e in events]
@@ -230,7 +230,7 @@ class HeldRows:
             self._conn.executemany(_INSERT, rows)
 
     def _make_room(self, fresh: list[Held]) -> list[Held]:
-        """Delete the older versions; the newest of each author among `fresh`."""
+        """Delete the older versions of each author's newest event among `fresh`."""
         newest: dict[bytes, Held] = {}
         for event in fresh:
             if not is_newer(newest.get(event.author), event):
@@ -248,7 +248,7 @@ class HeldRows:
         return list(newest.values())
 
     def _ids(self, times: set[int]) -> set[bytes]:
-        """The ids held in the range of these times."""
+        """Return the known ids in the range of these times."""
         if not times:
             return set()
         sql = f"SELECT id FROM claim_event WHERE {_WINDOW}"
@@ -264,7 +264,7 @@ class HeldRows:
         self._unsaved = True
 
     def flush(self) -> None:
-        """Write the mark, the registers and the number, where they changed."""
+        """Write the mark, the registers and the number, if they changed."""
         if not self._unsaved:
             return
         self._unsaved, mark = False, self._mark
@@ -275,13 +275,14 @@ class HeldRows:
             (*self._key, mark.last_read, self._registers, _encode(mark).decode(), self._number()),
         )
 
-    def _update_registers(self, fresh: Sequence[Held], *, anew: bool) -> None:
-        """Registers only grow by adding; after a removal they are made from all authors."""
-        if self._offset is None or not (fresh or anew or self._registers is None):
+    def _update_registers(self, fresh: Sequence[Held], *, rebuild: bool) -> None:
+        """Update the registers: additions only raise them; after a removal rebuild them from all
+        authors."""
+        if self._offset is None or not (fresh or rebuild or self._registers is None):
             return
-        # A newest version that does not count takes its author out.
-        anew = anew or (self._replaces and not all(event.counts for event in fresh))
-        if anew or self._registers is None:
+        # A newest version that does not count removes its author.
+        rebuild = rebuild or (self._replaces and not all(event.counts for event in fresh))
+        if rebuild or self._registers is None:
             sql = "SELECT DISTINCT author FROM claim_event WHERE q = ? AND r = ? AND amount <> ?"
             authors = [author for (author,) in self._conn.execute(sql, (*self._key, VOID))]
             self._registers = hll.from_pubkeys(authors, self._offset)
@@ -300,6 +301,6 @@ def _last(end: int | None) -> int:
 
 
 def _with_payment(event: Held) -> Held:
-    """The column `signer` has the key, and after it the payment, where that is known."""
+    """Return the column `signer`: the key, and after it the payment, if known."""
     signer = event.signer
     return event._replace(signer=signer[:_KEY], payment=signer[_KEY:]) if signer[_KEY:] else event

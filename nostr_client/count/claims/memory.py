@@ -1,4 +1,4 @@
-"""What is held of one relay for one query: the events, without their contents, and the mark."""
+"""The known events of one relay for one query, without their contents, and the mark."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 class Memory(Protocol):
-    """What a reader asks and tells. Windows are closed; `end` None is open to the future."""
+    """The operations of a reader on known events. Windows are closed; `end` None is open to the
+    future."""
 
     @property
     def mark(self) -> Mark:
@@ -25,61 +26,62 @@ class Memory(Protocol):
         ...
 
     def count(self, start: int, end: int | None) -> int:
-        """How many events are held in a window."""
+        """Return the number of known events in a window."""
         ...
 
     def nth(self, start: int, n: int) -> int | None:
-        """The time of the n-th event (from 1) at or after `start`, oldest first."""
+        """Return the time of the n-th event (from 1) at or after `start`, oldest first."""
         ...
 
     def apply(self, update: Update) -> Changes:
-        """Take in what was read, all of it or, where it raises, nothing."""
+        """Store what was read, all of it or, if it raises, nothing."""
         ...
 
     def confirm(self, at: int, *, judged: bool = False) -> None:
-        """The relay's own count is equal to the number of what is held, seen at `at`.
+        """Note that the relay's own count equals the number of known events, at `at`.
 
-        `judged`: the query looks into the events, and does not count all of them.
+        `judged`: the query checks the events, and does not count all of them.
         """
         ...
 
     def prove(self, at: int) -> None:
-        """What is held is what the relay holds, all of it, seen at `at`."""
+        """Note that the known events are exactly those of the relay, at `at`."""
         ...
 
     def differ(self, by: int) -> None:
-        """The relay's own count is larger by so much, and reading again did not explain it."""
+        """Note that the relay's own count is larger by this much, and another reading did not
+        explain it."""
         ...
 
     def events(self) -> Iterable[Held]:
-        """All events that are held."""
+        """Return all known events."""
         ...
 
     def ids_and_authors(self) -> tuple[frozenset[bytes], frozenset[bytes]]:
-        """Those of all events that are held and counted."""
+        """Return the known events that count."""
         ...
 
     def registers(self) -> bytes | None:
-        """The registers of the counted authors, where they are kept; None where they are not."""
+        """The registers of the counted authors, if they are stored; None if not."""
         ...
 
     def unseen(self, now: int) -> float:
-        """Event-seconds since each held event was last seen or confirmed."""
+        """Return event-seconds since each known event was last seen or confirmed."""
         ...
 
     def add(self, events: Iterable[Held], at: int) -> int:
-        """Take in events that came by themselves; how many were not held. The mark stays."""
+        """Add events that arrived by themselves; return how many were unknown. The mark stays."""
         ...
 
     def judge(self, events: Iterable[Held]) -> None:
-        """Give held events the amounts and labels that looking at what they name gave."""
+        """Set the amounts and labels of known events, after a check of what they name."""
         ...
 
 
 class ListMemory:
-    """A memory in memory: for a count that is done once, and for tests.
+    """A memory without a store: for a single count, and for tests.
 
-    `replaces`: an author's newest event is the only one (replaceable kinds).
+    `replaces`: only an author's newest event counts (replaceable kinds).
     """
 
     def __init__(self, *, replaces: bool = False) -> None:
@@ -154,14 +156,14 @@ class ListMemory:
         return fresh
 
     def _without_newer(self, lost: list[Held]) -> list[Held]:
-        """Those of the lost events that no newer version of theirs replaced."""
+        """Return those of the lost events that no newer version of theirs replaced."""
         if self._newest_of is None:
             return lost
         newest = self._newest_of
         return [one for one in lost if not is_newer(newest.get(one.author), one)]
 
     def _takes_place(self, event: Held) -> bool:
-        """Make room for a newer version; False for an older one."""
+        """Make room for a newer version; return False for an older one."""
         if self._newest_of is None:
             return True
         other = self._newest_of.get(event.author)
@@ -190,19 +192,19 @@ class ListMemory:
 
 
 def supersedes(event: Held, other: Held) -> bool:
-    """Which of two versions holds: the newer, of equals the one with the lower id (NIP-01)."""
+    """Return the winning version: the newer, of equals the one with the lower id (NIP-01)."""
     return (-event.created_at, event.id) < (-other.created_at, other.id)
 
 
 def is_newer(event: Held | None, other: Held) -> bool:
-    """Whether there is an event that supersedes the other one."""
+    """Whether some event supersedes the other one."""
     return event is not None and supersedes(event, other)
 
 
 def reading_of(memory: Memory, now: int, *, sums: bool = False, labels: bool = False) -> Reading:
-    """What is held, as a reading that stands at `now`, with what may have changed since.
+    """Return the known events as a reading at `now`, with what may have changed since.
 
-    `sums`: the amounts and the receipts are wanted. `labels`: what contents say is wanted.
+    `sums`: include amounts and receipts. `labels`: include the classes of contents.
     """
     ids, authors = memory.ids_and_authors()
     mark = memory.mark
@@ -223,7 +225,7 @@ def reading_of(memory: Memory, now: int, *, sums: bool = False, labels: bool = F
 
 
 def members_of(events: Sequence[Held], *, sums: bool, labels: bool) -> dict[str, Any]:
-    """The fields of a reading that say something of each counted event."""
+    """Return the fields of a reading with a value for each counted event."""
     return {
         "amounts": {e.id: e.amount for e in events} if sums else None,
         "receipts": {e.id: Receipt(e.signer, e.receiver, e.created_at, e.payment) for e in events}

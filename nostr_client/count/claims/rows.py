@@ -41,7 +41,7 @@ _UPSERT: Final = (
 
 
 class Members(msgspec.Struct, frozen=True, array_like=True):
-    """What a claim tells of single events beside what is read into a place."""
+    """The part of a claim about single events that is not read into a place."""
 
     listing: Listing | None
     retracted: Retracted
@@ -51,10 +51,10 @@ _unpack: Final = msgspec.msgpack.Decoder(Members).decode
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """A query as the store knows it: one `key` for all spellings of the same question.
+    """A query in the store: one `key` for all spellings of the same question.
 
-    `offset` is its HLL offset, or None. `sums`: its events are worth something. `replaces`: an
-    author's newest event is the only one.
+    `offset` is its HLL offset, or None. `sums`: its events have values to sum. `replaces`: only an
+    author's newest event counts.
     """
 
     key: str
@@ -67,9 +67,9 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Remembered(msgspec.Struct, frozen=True, kw_only=True):
-    """What one relay is known to have said: the newest answer, and a failure if that is newer.
+    """The stored answers of one relay: the newest answer, and a failure if that is newer.
 
-    A bare zero is kept as a failure: one relay family answers so when it refuses.
+    A bare zero is stored as a failure: one relay family refuses so.
     """
 
     url: str
@@ -77,24 +77,24 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True):
     failure: Claim | None = None
 
     def usable(self, now: float, keep: float) -> Claim | None:
-        """The answer to count with, unless it is older than `keep` seconds."""
+        """Return the answer to count with, unless it is older than `keep` seconds."""
         if self.answer is None or now - (self.answer.asked_at or 0.0) > keep:
             return None
         return self.answer
 
 
 def is_answer(claim: Claim) -> bool:
-    """Whether a claim may take the place of an earlier answer."""
+    """Whether a claim may replace an earlier answer."""
     return claim.answered and not claim.weak_zero
 
 
 def held_rows(conn: sqlite3.Connection, q: int, r: int, asked: Asked) -> HeldRows:
-    """What is held of a relay for a query, by their numbers."""
+    """Return the known events of a relay for a query, by their numbers."""
     return HeldRows(conn, q, r, asked.offset, replaces=asked.replaces)
 
 
 def query_number(conn: sqlite3.Connection, asked: Asked) -> int:
-    """The row of a query, made if it is new."""
+    """Return the row of a query; insert a new one."""
     row = conn.execute("SELECT q FROM claim_query WHERE key = ?", (asked.key,)).fetchone()
     if row is not None:
         return int(row[0])
@@ -104,7 +104,7 @@ def query_number(conn: sqlite3.Connection, asked: Asked) -> int:
 
 
 def relay_number(conn: sqlite3.Connection, url: str) -> int:
-    """The row of a relay, made if it is new."""
+    """Return the row of a relay; insert a new one."""
     row = conn.execute("SELECT r FROM claim_relay WHERE url = ?", (url,)).fetchone()
     if row is not None:
         return int(row[0])
@@ -113,14 +113,14 @@ def relay_number(conn: sqlite3.Connection, url: str) -> int:
 
 
 def remember(conn: sqlite3.Connection, claims: Iterable[tuple[int, int, Claim]]) -> None:
-    """Keep claims, given with the numbers of query and relay; an answer ends an earlier failure."""
+    """Store claims with the numbers of query and relay; an answer ends an earlier failure."""
     kept = list(claims)
     answers = [(q, r) for q, r, claim in kept if is_answer(claim)]
     conn.executemany("DELETE FROM claim WHERE q = ? AND r = ? AND answered = 0", answers)
     conn.executemany(_UPSERT, [(q, r, is_answer(claim), *_row(claim)) for q, r, claim in kept])
     conn.executemany("DELETE FROM claim_members WHERE q = ? AND r = ?", answers)
-    told = [(q, r, _pack(members)) for q, r, claim in kept if (members := _members(claim))]
-    conn.executemany("INSERT OR REPLACE INTO claim_members VALUES (?, ?, ?)", told)
+    packed = [(q, r, _pack(members)) for q, r, claim in kept if (members := _members(claim))]
+    conn.executemany("INSERT OR REPLACE INTO claim_members VALUES (?, ?, ?)", packed)
 
 
 def _members(claim: Claim) -> Members | None:
@@ -133,9 +133,9 @@ def _members(claim: Claim) -> Members | None:
 def recall(
     conn: sqlite3.Connection, asked: Asked, urls: Iterable[str] | None, now: int
 ) -> list[Remembered]:
-    """What relays said about a query, by URL; all of them where `urls` is None.
+    """Return the relays' answers to a query, by URL; all of them if `urls` is None.
 
-    Answers by events come with what is held, as it stands at `now`.
+    Answers by events come with the known events, as of `now`.
     """
     row = conn.execute("SELECT q FROM claim_query WHERE key = ?", (asked.key,)).fetchone()
     if row is None:
@@ -150,7 +150,7 @@ def recall(
 
 
 def forget(conn: sqlite3.Connection, asked: Asked) -> bool:
-    """Remove a query with everything known about it; False if it was not there."""
+    """Remove a query with everything known about it; return False if it does not exist."""
     row = conn.execute("SELECT q FROM claim_query WHERE key = ?", (asked.key,)).fetchone()
     if row is None:
         return False
@@ -169,8 +169,10 @@ def _claims(
             continue
         claim = _claim(columns)
         if answered and r in members:
-            told = _unpack(members[r])
-            claim = msgspec.structs.replace(claim, listing=told.listing, retracted=told.retracted)
+            packed = _unpack(members[r])
+            claim = msgspec.structs.replace(
+                claim, listing=packed.listing, retracted=packed.retracted
+            )
         if claim.answered and claim.method is Method.EVENTS:
             claim = _with_held(conn, q, r, asked, claim, now)
         yield url, bool(answered), claim
@@ -179,7 +181,8 @@ def _claims(
 def _with_held(
     conn: sqlite3.Connection, q: int, r: int, asked: Asked, claim: Claim, now: int
 ) -> Claim:
-    """A claim by events with what is held; registers and mark are the newest after a crash too."""
+    """Return a claim by events with the known events; registers and mark are the newest after a
+    crash too."""
     held = held_rows(conn, q, r, asked)
     reading = reading_of(held, now, sums=asked.sums)
     return msgspec.structs.replace(
@@ -191,7 +194,7 @@ def _with_held(
 
 
 def _row(claim: Claim) -> tuple[Any, ...]:
-    """The values of `_COLUMNS`; written out, as every answer of every relay passes here."""
+    """Return the values of `_COLUMNS`; written out, as every answer of every relay passes here."""
     return (
         claim.relay,
         claim.status.value,
@@ -229,14 +232,14 @@ def _flag(value: int | None) -> bool | None:
 
 
 class LastAsked(NamedTuple):
-    """When a relay was last asked a question, and the last time that it answered; Unix seconds."""
+    """When a relay was last asked a question, and last answered; Unix seconds."""
 
     asked: float
     answered: float | None
 
 
 def last_asked(conn: sqlite3.Connection) -> dict[tuple[str, str], LastAsked]:
-    """When each relay was last asked each question, by the question's key and the URL."""
+    """Return when each relay was last asked each question, by the question's key and the URL."""
     sql = (
         "SELECT key, url, max(asked_at), max(CASE WHEN answered THEN asked_at END)"
         " FROM claim JOIN claim_query USING (q) JOIN claim_relay USING (r)"

@@ -1,4 +1,4 @@
-"""Merging: claims of single relays in, one explained number out; pure rules and their values."""
+"""Merge claims of single relays into one explained number; pure rules and their values."""
 
 from __future__ import annotations
 

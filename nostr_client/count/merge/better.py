@@ -23,23 +23,23 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SPREAD: Final = 1.2
-"""Width of an interval over what the formula's error asks for. Estimators reach the bound but
-nearly (2 to 8 %), and the overlap that the formula needs is estimated too: one that is thought too
-large makes the interval too narrow."""
+"""Factor on the interval's width over the formula's error. Estimators only nearly reach the bound
+(2 to 8 %), and the overlap in the formula is an estimate too: an overestimate makes the interval
+too narrow."""
 
 UNSEEN: Final = 0.03
-"""Part of the standard error that stays where nothing of it is seen: a few people more or less
-change no register."""
+"""Share of the standard error that stays even if none is visible: a few people more or less change
+no register."""
 
 MAX_DISAGREEMENT_P: Final = 0.02
 """Chance that the counts of honest relays are this far apart beside their registers, in a merge."""
 
 MOST_PAIRED: Final = 12
-"""Sketches up to which each pair is compared; of more they are taken to overlap by chance."""
+"""Sketches up to which each pair is compared; beyond, overlaps are assumed to be random."""
 
 
 class Term(NamedTuple):
-    """An exact number of people and the registers of the same people; `proven`: no relay's word."""
+    """An exact number of people and the registers of these people; `proven`: not a relay's word."""
 
     number: int
     registers: bytes
@@ -47,18 +47,19 @@ class Term(NamedTuple):
 
 
 def better_merge(terms: Sequence[tuple[int, bytes]], union: bytes) -> float:
-    """Distinct people in `union`, corrected by `terms`: exact numbers and registers of parts.
+    """Return distinct people in `union`, corrected by `terms`: exact numbers and registers of
+    parts.
 
-    Where they cover the union: sum(count) * est(union) / sum(est(registers)), as the errors of
-    sketches that share members point the same way. Where they cover a part, the correction is
-    weakened by its share (as a power), because a small part says little about the error of the
-    whole: for one part this is what makes the error least.
+    If the parts cover the union: sum(count) * est(union) / sum(est(registers)), as the errors of
+    sketches that share members point the same way. If they cover a part, its share weakens the
+    correction (as a power), because a small part says little about the error of the whole: for one
+    part this minimises the error.
     """
     return _corrected(tuple(Term(*term) for term in terms), union, robust=False).people
 
 
 def corrected(terms: Sequence[Term], union: bytes, *, robust: bool) -> Estimate:
-    """As `better_merge`, with the standard error that is left; `robust`: see `sketches.people`."""
+    """Return `better_merge` with the remaining standard error; `robust`: see `sketches.people`."""
     return _corrected(tuple(terms), union, robust=robust)
 
 
@@ -85,13 +86,13 @@ def _corrected(terms: tuple[Term, ...], union: bytes, *, robust: bool) -> Estima
 
 
 def _spread(variance: float, sigma: float) -> float:
-    """The standard error that a calculated variance stands for."""
+    """Return the standard error of a calculated variance."""
     left = SPREAD**2 * max(variance, 0.0) + (UNSEEN * sigma) ** 2
     return math.sqrt(left)
 
 
 def _mean(matrix: Sequence[Sequence[float]], weights: Sequence[float]) -> float:
-    """The variance of a weighted mean."""
+    """Return the variance of a weighted mean."""
     return sum(
         left * right * value
         for left, row in zip(weights, matrix, strict=True)
@@ -101,7 +102,7 @@ def _mean(matrix: Sequence[Sequence[float]], weights: Sequence[float]) -> float:
 
 @lru_cache(CACHED // 4)
 def _covariances(sketches: tuple[bytes, ...], *, robust: bool) -> tuple[tuple[float, ...], ...]:
-    """Covariances of the errors of sketches, from the numbers of people that pairs share."""
+    """Return covariances of the errors of sketches, from the numbers of people that pairs share."""
     parts = [people(one, robust=robust) for one in sketches]
     rows = [[0.0] * len(parts) for _ in parts]
     for i, part in enumerate(parts):
@@ -115,7 +116,7 @@ def _covariances(sketches: tuple[bytes, ...], *, robust: bool) -> tuple[tuple[fl
 
 
 def _loss(part: Estimate) -> float:
-    """How much more a sketch errs (variance) because registers were lost to mined keys."""
+    """Return the factor on a sketch's variance for registers lost to mined keys."""
     return (part.sigma / hll.sigma(part.people)) ** 2
 
 
@@ -131,12 +132,12 @@ def _common(
 
 
 def disagreeing(terms: Sequence[Term], *, robust: bool) -> dict[int, float]:
-    """Terms whose counts do not agree with the others within their joint error.
+    """Return terms whose counts disagree with the others within their joint error.
 
     Each ratio of estimate and count errs with the sketch, and the others' err with it as far as
-    they share members; what stands out against the mean of the others is left out, the worst first,
-    until the rest agree. Two that do not agree are both left out, unless one is proven. Gives by
-    index how far a count is above (or below) what the others make of its registers.
+    they share members. A ratio that stands out against the mean of the others is dropped, the worst
+    first, until the rest agree. Two that disagree are both dropped, unless one is proven. The
+    result has by index how far a count is above (or below) the others' estimate for its registers.
     """
     return dict(_disagreeing(tuple(terms), robust=robust))
 
@@ -165,11 +166,11 @@ def _standing_out(
     kept: Sequence[int],
     one: int,
 ) -> tuple[float, float, int]:
-    """The chance of a ratio this far from the mean of the others, how far, and whose it is."""
+    """Return the chance of a ratio this far from the mean of the others, how far, and whose."""
     weights = [0.0] * len(terms)
     for other in kept:
         weights[other] = 1.0 if other == one else -1 / (len(kept) - 1)
     gap = sum(weight * ratio for weight, ratio in zip(weights, ratios, strict=True))
-    step = 1 / terms[one].number  # a person is the least that counts differ by
+    step = 1 / terms[one].number  # a person is the least difference of counts
     error = math.hypot(_spread(_mean(matrix, weights), math.sqrt(matrix[one][one])), step)
     return math.erfc(abs(gap) / error / math.sqrt(2)), gap, one

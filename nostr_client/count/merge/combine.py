@@ -1,4 +1,4 @@
-"""From claims to one merged number."""
+"""Combine claims into one merged number."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from nostr_client.count.merge.values import Figure
 
 LEFT_OUT = "left out of the number"
-ITS_WORD = "count: this relay's word, which nothing else bears out"
+ITS_WORD = "count: this relay's word, which nothing else confirms"
 
 
 def merge_claims(
@@ -39,13 +39,13 @@ def merge_claims(
 ) -> Merged:
     """Merge claims about one query; of several claims of one relay the newest counts.
 
-    `one_per_author`: an author has at most one matching event, as with replaceable kinds; counts
-    of events are then counts of authors. `trusted` relays are believed whatever the tests say.
-    `unit`: what the question counts, whoever answers it.
+    `one_per_author`: an author has at most one matching event, as with replaceable kinds; counts of
+    events are then counts of authors. `trusted` relays are believed whatever the tests say. `unit`:
+    what the question counts.
 
-    The same claims in any order, and repeated, give the same result. With no usable claim both
-    figures are None: an error is never a zero. Where every claim failed the tests, their counts are
-    shown for want of better ones, not their registers and not how many ids they named.
+    The same claims in any order, and repeated, give the same result. Without a usable claim both
+    figures are None: an error is never a zero. If every claim failed the tests, their counts are
+    shown as the only ones available, but not their registers and not the number of ids they named.
     """
     claims = one_payment_each(distinct(claims))
     weighed = weigh(claims, one_per_author=one_per_author, policy=policy, trusted=trusted)
@@ -69,7 +69,7 @@ def merge_claims(
 
 
 def _named(one: Weighed, weighed: Sequence[Weighed], events: Figure | None) -> Weighed:
-    """The claim with a warning where its count is a word beside what others show."""
+    """Return the claim, with a warning if its count is a word beside other relays' evidence."""
     word = one.loose_count if one.registers is None and one.claim.reading is None else None
     shown = any(w.registers is not None or w.claim.reading for w in weighed if w.claim.answered)
     if not word or one.trusted or not shown or events is None or word <= events.low:

@@ -1,8 +1,8 @@
-"""What was read some time ago, and how much of it may be gone by now. Pure.
+"""Bound how much of an earlier reading may be gone by now. Pure.
 
-Reading only what is new never shows what was removed. Reading again shows it, part by part, and so
-tells how much goes between two readings; from that the rest is bounded, not known. What came
-unseen is not bounded by that: a relay can receive any number of old events at once.
+Reading only new events never shows removals. Reading known parts again does, and so measures the
+rate of removals; it bounds the rest, which stays unknown. Unseen additions are not bounded: a relay
+can receive any number of old events at once.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 def gone_at_most(readings: Sequence[Reading], part: Callable[[Reading], frozenset[bytes]]) -> int:
-    """How many of the union of `part` over the readings may be gone, 97 times in 100.
+    """Return how many of the union of `part` over the readings may be gone, 97 times in 100.
 
-    Whoever stands in several readings counts once, as people leave all relays at once. Nobody is
-    gone who stands in a reading of now; but those who left are just the ones who do not, so the
-    expected number is not scaled down by what is known better elsewhere.
+    A person in several readings counts once, as people leave all relays at once. A person in a
+    reading of now is not gone; but people who left are in none of those, so better knowledge
+    elsewhere does not scale the expected number down.
     """
     old = [reading for reading in readings if reading.gone]
     if not old:
@@ -36,7 +36,8 @@ def gone_at_most(readings: Sequence[Reading], part: Callable[[Reading], frozense
 
 
 def _upper(mean: float, evidence: int) -> int:
-    """Two standard deviations above the mean of a Poisson number whose rate was learnt from few."""
+    """Return two standard deviations above the mean of a Poisson number whose rate was learnt from
+    few."""
     if mean < 0.025:
         return 0  # one at all is less likely than the interval may be wrong
     return math.ceil(mean + 2 * math.sqrt(mean + mean * mean / evidence))

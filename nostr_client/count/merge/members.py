@@ -1,8 +1,8 @@
-"""Events counted by their ids: which are proven, and which only one relay names. Pure.
+"""Count events by their ids: which are proven, and which only one relay names. Pure.
 
 A relay that is read proves its events. A relay that lists ids (NIP-77) only names them: an id is
-proven where its event was fetched, where a relay that was read holds it, or where two relays name
-it. So a relay alone can raise the number, but not its low end.
+proven if its event was fetched, if a relay that was read has it, or if two relays name it. So a
+single relay can raise the number, but not its low end.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _UNSEEN: Final = 3.5
 
 
 class Source(NamedTuple):
-    """One relay's claim, and its listing as far as it is believed; `trusted`: without proof."""
+    """One relay's claim, and the believed part of its listing; `trusted`: without proof."""
 
     claim: Claim
     listing: Listing | None
@@ -33,10 +33,10 @@ class Source(NamedTuple):
 class Members(NamedTuple):
     """The distinct events of all relays. `proven` is a part of `named`.
 
-    `gone`: how many of them may have gone since a relay was read.
-    `deleted`: how many may have been deleted at relays that were asked about a sample only.
-    `current`: this round proved the members of every relay that was read. `named_only`: some relays
-    only named their events, or were not asked for the deletions of all that they hold.
+    `gone`: how many of them may have gone since a relay was read. `deleted`: how many may have been
+    deleted at relays that were asked only about a sample. `current`: this round proved the members
+    of every relay that was read. `named_only`: some relays only named their events, or were not
+    asked for the deletions of all their events.
     """
 
     named: frozenset[bytes]
@@ -48,12 +48,12 @@ class Members(NamedTuple):
 
     @property
     def low(self) -> int:
-        """How many are proven to be there."""
+        """The number of proven events."""
         return max(len(self.proven) - self.gone - self.deleted, 0)
 
     @property
     def figure(self) -> Figure:
-        """The figure where every relay named everything: exact where all of it is proven now."""
+        """Return the figure if every relay named everything: exact if all of it is proven now."""
         value = len(self.named)
         if not self.current:
             return Figure.at_least(value, self.low)
@@ -63,7 +63,7 @@ class Members(NamedTuple):
 
 
 def members(sources: Sequence[Source]) -> Members:
-    """What the relays hold and name together, without what is retracted."""
+    """Return what the relays have and name together, without what is retracted."""
     retracted = union(source.claim.retracted.ids for source in sources)
     readings = [s.claim.reading for s in sources if s.claim.answered and s.claim.reading]
     listings = [s.listing for s in sources if s.listing]
@@ -73,7 +73,7 @@ def members(sources: Sequence[Source]) -> Members:
     verified = union(listing.verified for listing in listings)
     proven = read | verified | believed | _twice(lists)
     named = (read | union(lists)) - retracted
-    counted = proven - retracted  # what only one relay names weakens no proof
+    counted = proven - retracted  # an id that only one relay names weakens no proof
     by_ids = any(s.listing or s.claim.retracted.asked is not None for s in sources)
     return Members(
         named=named,
@@ -93,7 +93,7 @@ def _names_only(source: Source) -> bool:
 
 
 def _twice(lists: Iterable[frozenset[bytes]]) -> frozenset[bytes]:
-    """The ids that stand in two lists at least."""
+    """Return the ids in at least two lists."""
     once: set[bytes] = set()
     twice: set[bytes] = set()
     for ids in lists:
@@ -103,7 +103,8 @@ def _twice(lists: Iterable[frozenset[bytes]]) -> frozenset[bytes]:
 
 
 def _perhaps_deleted(source: Source, proven: frozenset[bytes]) -> int:
-    """How many proven ids this relay may know as deleted without having been asked about them."""
+    """Return how many proven ids this relay may know as deleted without having been asked about
+    them."""
     held = _held(source)
     if held is None:
         return 0
@@ -116,7 +117,7 @@ def _perhaps_deleted(source: Source, proven: frozenset[bytes]) -> int:
 
 
 def _held(source: Source) -> frozenset[bytes] | None:
-    """The ids that a relay holds as far as it told; None where it told nothing that is believed."""
+    """Return the ids that a relay reported; None if it reported none that are believed."""
     claim = source.claim
     if claim.listing is not None:
         return None if claim.listing.failed else claim.listing.ids
@@ -128,5 +129,5 @@ def _events(reading: Reading) -> frozenset[bytes]:
 
 
 def union(sets: Iterable[frozenset[bytes]]) -> frozenset[bytes]:
-    """All ids of some sets."""
+    """Return all ids of some sets."""
     return frozenset().union(*sets)

@@ -1,9 +1,9 @@
-"""Claims that stand alone against relays that agree: what one relay says, judged by the others.
+"""Find claims that stand alone against relays that agree: one relay, judged by the others.
 
-A sketch that is consistent in itself can still be made up, e.g. all registers one higher. Only the
-other relays can tell: where the lower majority holds nearly the same people twice over (it is
-saturated), a relay that adds half as many again is not believed; where it is not, the relay may
-simply hold more, and is flagged.
+A consistent sketch can still be made up, e.g. with all registers one higher. Only the other relays
+can show that: if the lower majority has nearly the same people twice over (it is saturated), a
+relay that adds half as many again is not believed; if not, the relay may simply have more, and is
+flagged.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ if TYPE_CHECKING:
     from nostr_client.count.trust import Mined
 
 MIN_RELAYS = 4
-"""Relays with registers below which no majority can be spoken of."""
+"""Relays with registers below which there is no majority."""
 
 MAX_GAIN = 0.5
 """Growth of the union by one relay that is too much; honest relays stay below 0.29 (measured)."""
 
 SATURATED = 0.8
-"""Part of a union that lies on two relays at least, from which on the union counts as known."""
+"""Share of a union on at least two relays from which on the union counts as known."""
 
 FEWEST = 50
 """Distinct authors below which sketches are too small to be compared."""
 
 COUNT_FACTOR = 10.0
-"""Events an author, against the median of the other relays, that are too many."""
+"""Events per author, against the median of the other relays, that are too many."""
 
 MIN_OTHERS = 2
 """Other relays below which nothing can be said about a count: of two, either may be wrong."""
 
 OUTLANDISH = 100
-"""How many times the most that other relays show is too much for a count."""
+"""A count above this multiple of the most that other relays show is too much."""
 
 LEAST_OUTLANDISH = 100_000
-"""A count up to which one relay may hold what hardly another holds."""
+"""A count up to which one relay may have events that hardly any other has."""
 
 MOST_ALONE = 36
 """High registers that no other relay shows which are too many to have been mined.
@@ -64,10 +64,11 @@ class Core(NamedTuple):
     saturated: bool
 
     def gain(self, registers: bytes) -> float:
-        """Relative growth of the union if these registers joined; 0 where too few to compare."""
-        # Not cached: one for each relay of each watch would drive all else out.
+        """Return the relative growth of the union if these registers joined; 0 if too few to
+        compare."""
+        # Not cached: one entry for each relay of each watch would evict everything else.
         mined = sketches.mined(registers)
-        if mined.found:  # the keys that were mined for this relay are no growth to wonder at
+        if mined.found:  # keys that were mined for this relay are no suspicious growth
             pairs = zip(self.registers, registers, strict=True)
             registers = bytes(core if own > mined.rank else own for core, own in pairs)
         union, before = hll.merge(self.registers, registers), self.estimate
@@ -78,7 +79,7 @@ class Core(NamedTuple):
 
 
 def find_core(vouched: Sequence[bytes], claimed: Sequence[bytes]) -> Core | None:
-    """The core of registers that are proven (`vouched`) or claimed; None without a majority.
+    """Return the core of proven (`vouched`) or claimed registers; None without a majority.
 
     Proven registers always belong to it; of the claimed ones those of the smallest estimates, so
     that liars who add cannot vouch for each other.
@@ -95,7 +96,7 @@ def find_core(vouched: Sequence[bytes], claimed: Sequence[bytes]) -> Core | None
 
 
 def too_many_events(count: int, estimate: float, others: Sequence[float]) -> bool:
-    """Whether a count is far more events an author than what at least two other relays show."""
+    """Whether a count has far more events per author than at least two other relays show."""
     if len(others) < MIN_OTHERS:
         return False
     usual = max(median(others), 1.0)
@@ -103,17 +104,17 @@ def too_many_events(count: int, estimate: float, others: Sequence[float]) -> boo
 
 
 def is_outlandish(count: int, others: Sequence[int]) -> bool:
-    """Whether a count is far more than anything that at least two other relays show."""
+    """Whether a count is far more than at least two other relays show."""
     return (
         len(others) >= MIN_OTHERS and count > LEAST_OUTLANDISH and count > OUTLANDISH * max(others)
     )
 
 
 def made_up(registers: bytes, mined: Mined, others: Sequence[bytes]) -> bool:
-    """Whether registers with an excess of high ones were made up, rather than raised by real keys.
+    """Whether registers with an excess of high ones were made up, not raised by real keys.
 
-    Nobody can mine keys for the highest ranks; keys that were mined leave the lower registers as
-    they are; and many of them come to more than one relay.
+    Nobody can mine keys for the highest ranks; mined keys leave the lower registers unchanged; and
+    many of them reach more than one relay.
     """
     if max(registers) > MOST_MINED:
         return True

@@ -1,4 +1,4 @@
-"""What became of each claim in a merged number: the explanation of it. Pure."""
+"""Explain how each claim was used in a merged number. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def parts_of(weighed: Sequence[Weighed]) -> tuple[Part, ...]:
-    """One part for each claim, in order."""
+    """Return one part for each claim, in order."""
     whole = sketches.estimate(
         sketches.joined(*(w.registers for w in weighed if w.registers is not None))
     )
@@ -53,6 +53,6 @@ def _share(weighed: Weighed, whole: float) -> float | None:
 
 
 def _silent_reason(weighed: Weighed) -> tuple[str, ...]:
-    """A reason where nothing was used and no warning tells why."""
+    """Return a reason if nothing was used and no warning gives one."""
     status = weighed.claim.status
     return () if weighed.claim.answered else (f"no answer: {status}",)

@@ -1,7 +1,7 @@
-"""Zap receipts that claim one and the same payment: it counts once, whoever signs them. Pure.
+"""Find zap receipts that claim one and the same payment: it counts once, with any signer. Pure.
 
-A receipt is signed by whoever likes, and an invoice is public in each receipt. So a copy of a
-receipt under another key is another event, but no other payment.
+Any key can sign a receipt, and an invoice is public in each receipt. So a copy of a receipt under
+another key is another event, but not another payment.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 
 def one_payment_each(claims: Sequence[Claim]) -> list[Claim]:
-    """The claims, with all receipts of a payment but the earliest one as retracted, and a warning.
+    """Return the claims; of each payment, all receipts but the earliest are retracted, with a
+    warning.
 
-    Receipts whose payment is not known count each.
+    Receipts with an unknown payment count each.
     """
     found: dict[bytes, Receipt] = {}
     for claim in claims:

@@ -1,8 +1,8 @@
 """The merge rules: many claims about one query, one number for each of the two units.
 
-Pure: no clock, no network. The result does not depend on the order of the claims, and a claim
-that is given twice counts once. Relays are never added up: the same people and events lie on many
-of them. Source: design section 3; the better merge is measured in docs/concepts/merging.md.
+Pure: no clock, no network. The result does not depend on the order of the claims, and a repeated
+claim counts once. Relays are never added up: many of them have the same people and events. Source:
+design section 3; the better merge is measured in docs/concepts/merging.md.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 class Weighed:
     """A claim and what the trust tests left of it; `believed`: it passed them all.
 
-    `short`: the registers tell of fewer than the relay counted. `registers` are those that may be
-    merged. `firm_count`: a relay's word that its count is exact, not estimated, cut, a weak zero or
-    read or listed by us. `loose_count`: any count that the relay gave. `listing`: the ids that are
-    believed. `trusted`: the user vouches for what this relay says. `left_out`: nothing of this
-    claim goes into the number. `incomplete`: this relay is known to hold something that was not
+    `short`: the registers estimate fewer than the relay counted. `registers` are those that may be
+    merged. `firm_count`: a relay's word that its count is exact, and neither an estimate, nor cut,
+    nor a weak zero, nor read or listed by us. `loose_count`: any count of the relay. `listing`: the
+    ids that are believed. `trusted`: the user vouches for this relay. `left_out`: nothing of this
+    claim goes into the number. `incomplete`: this relay is known to have something that was not
     merged.
     """
 
@@ -90,13 +90,13 @@ class Weighed:
 
     @property
     def is_of_now(self) -> bool:
-        """Whether the relay said it now: what stands in for silence proves nothing of today."""
+        """Whether the relay answered now: an earlier answer proves nothing of today."""
         return not self.claim.stands_in
 
     def for_want_of_better(self) -> Weighed:
-        """This claim, whose count failed the tests, with its count all the same.
+        """Return this claim with its count, although the count failed the tests.
 
-        The number of ids that it named is no count: some of them are known to be made up.
+        The number of ids that it named is not a count: some of them are known to be made up.
         """
         merged = self.registers is not None
         return Weighed(
@@ -109,13 +109,13 @@ class Weighed:
         )
 
     def noted(self, warning: str) -> Weighed:
-        """This claim with a further warning, weighed as it is."""
+        """Return this claim with a further warning, weighed as it is."""
         other = copy(self)
         other.claim = self.claim.warned(warning)
         return other
 
     def doubted(self, warning: str, *, drop: bool) -> Weighed:
-        """This claim, whose registers passed the tests, with a count that is not believed."""
+        """Return this claim, whose registers passed the tests, without belief in its count."""
         claim = self.claim.warned(warning)
         return Weighed(
             claim,
@@ -137,7 +137,7 @@ def _is_firm(claim: Claim) -> bool:
 
 
 def distinct(claims: Iterable[Claim]) -> list[Claim]:
-    """The claims with the newest of each relay, by relay: the order of asking says nothing."""
+    """Return the newest claim of each relay, by relay: the order of asking has no meaning."""
     newest: dict[str, Claim] = {}
     for claim in sorted(claims, key=_order):
         newest[claim.relay] = claim
@@ -145,13 +145,13 @@ def distinct(claims: Iterable[Claim]) -> list[Claim]:
 
 
 def _order(claim: Claim) -> tuple[object, ...]:
-    """Newest last; of two of one moment always the same one, however they came."""
+    """Sort the newest last; two claims of one moment have a fixed order."""
     tie = (claim.count or 0, claim.registers or b"", claim.status, claim.method or "")
     return (claim.asked_at or 0.0, claim.answered, *tie, claim.latency_ms or 0.0, claim.warnings)
 
 
 def members_of(weighed: Sequence[Weighed]) -> Members | None:
-    """Events by their ids, where some relays named theirs or know deletions; else None."""
+    """Return events by their ids, if some relays named theirs or know deletions; else None."""
     if any(w.claim.listing or _is_asked(w.claim.retracted) for w in weighed):
         return members([Source(w.claim, _usable(w), w.trusted) for w in weighed])
     return None
@@ -162,7 +162,7 @@ def _is_asked(retracted: Retracted) -> bool:
 
 
 def looked_for(weighed: Iterable[Weighed]) -> bool:
-    """Whether every relay that was read was asked for the deletions of all that it holds."""
+    """Whether every relay that was read was asked for the deletions of all its events."""
     read = (w.claim for w in weighed if w.claim.reading and w.claim.reading.events)
     return all(claim.retracted.looked_for for claim in read if claim.answered)
 
@@ -170,10 +170,10 @@ def looked_for(weighed: Iterable[Weighed]) -> bool:
 def authors_figure(
     weighed: Sequence[Weighed], found: Members | None, *, one_per_author: bool
 ) -> Figure | None:
-    """Distinct authors over all relays, or None when nothing tells them.
+    """Return distinct authors over all relays, or None without evidence of them.
 
-    `found`: what `members_of` gives. `one_per_author`: an author has at most one matching event (a
-    replaceable kind), so that exact counts of events are exact counts of authors.
+    `found`: the result of `members_of`. `one_per_author`: an author has at most one matching event
+    (a replaceable kind), so exact counts of events are exact counts of authors.
     """
     read = _authors_read(weighed)
     if not one_per_author:
@@ -191,9 +191,9 @@ def authors_figure(
 
 
 def events_figure(weighed: Sequence[Weighed], found: Members | None) -> Figure | None:
-    """Distinct events over all relays, for a query whose authors may have several.
+    """Return distinct events over all relays, for a query whose authors may have several.
 
-    `found`: what `members_of` gives.
+    `found`: the result of `members_of`.
     """
     if found is not None:
         return _members_figure(weighed, found)
@@ -204,7 +204,7 @@ def events_figure(weighed: Sequence[Weighed], found: Members | None) -> Figure |
 
 
 def _members_figure(weighed: Sequence[Weighed], found: Members) -> Figure | None:
-    """Distinct events by their ids."""
+    """Return distinct events by their ids."""
     if all_known(weighed):
         return found.figure
     known = Figure.at_least(len(found.named), found.low)
@@ -212,13 +212,13 @@ def _members_figure(weighed: Sequence[Weighed], found: Members) -> Figure | None
 
 
 def _beside_counts(weighed: Sequence[Weighed], known: Figure, *, any_read: bool) -> Figure | None:
-    """A part that is known, beside what relays only count."""
+    """Return a known part, beside what relays only count."""
     counted = _from_counts(weighed)
     return known.or_word(counted) if any_read else counted
 
 
 def _usable(weighed: Weighed) -> Listing | None:
-    """The ids that count: of a listing that is not believed, those that were fetched."""
+    """Return the ids that count: of a listing that is not believed, those that were fetched."""
     listing = weighed.claim.listing
     if weighed.listing is not None or listing is None or not weighed.claim.answered:
         return weighed.listing
@@ -226,10 +226,10 @@ def _usable(weighed: Weighed) -> Listing | None:
 
 
 def agreed(authors: Figure | None, events: Figure | None) -> tuple[Figure | None, Figure | None]:
-    """Both figures, each with what the other tells: nobody has no events, and people one at least.
+    """Return both figures, each limited by the other: people have at least one event each.
 
-    Estimates of more authors than there are events are errors of the estimate; a lower end above
-    the events is a contradiction, and is left to be seen.
+    More authors than events are an error of the estimate; a lower end above the events is a
+    contradiction, and stays visible.
     """
     if authors is None:
         return authors, events
@@ -255,7 +255,7 @@ def _no_more(authors: Figure, events: int) -> Figure:
 def _no_fewer(events: Figure, people: int) -> Figure:
     if events.high is not None and events.high < people:
         return events
-    # What is not exact keeps an interval.
+    # An inexact figure keeps an interval.
     low = people if events.high is None else min(people, events.high - 1)
     if events.low >= low:
         return events
@@ -263,17 +263,18 @@ def _no_fewer(events: Figure, people: int) -> Figure:
 
 
 def amount_figure(weighed: Sequence[Weighed]) -> Figure | None:
-    """The sum of what distinct events are worth, exact only where every relay was read; else None.
+    """Return the sum of the values of distinct events, exact only if every relay was read; else
+    None.
 
-    An event is worth the same wherever it lies, so it counts once.
+    An event has the same value on every relay, so it counts once.
     """
     worth: dict[bytes, int] = {}
-    told = False
+    has_values = False
     for reading in readings(weighed):
         if reading.amounts is not None:
-            told = True
+            has_values = True
             worth.update(reading.amounts)
-    if not told:
+    if not has_values:
         return None
     for deleted in union(w.claim.retracted.ids for w in weighed if w.claim.answered):
         worth.pop(deleted, None)
@@ -285,7 +286,7 @@ def amount_figure(weighed: Sequence[Weighed]) -> Figure | None:
 
 
 def corroborated_figure(weighed: Sequence[Weighed]) -> Figure | None:
-    """The authors that two relays at least tell of; None for fewer than two sketches."""
+    """Return the authors on at least two relays; None for fewer than two sketches."""
     sketches = [w.registers for w in weighed if w.registers is not None]
     if len(sketches) < 2:
         return None
@@ -294,18 +295,18 @@ def corroborated_figure(weighed: Sequence[Weighed]) -> Figure | None:
 
 
 def readings(weighed: Iterable[Weighed]) -> list[Reading]:
-    """What was read by events, of the relays that answered."""
+    """Return the readings of the relays that answered."""
     return [w.claim.reading for w in weighed if w.claim.reading and w.claim.answered]
 
 
 def all_read(weighed: Sequence[Weighed]) -> bool:
-    """True when every relay that was asked was read by events, to the end."""
+    """Whether every relay that was asked was read by events, to the end."""
     read = readings(weighed)
     return bool(read) and len(read) == len(weighed) and all(r.complete for r in read)
 
 
 def all_known(weighed: Sequence[Weighed]) -> bool:
-    """True when every relay that was asked was read to the end, or named all ids that it holds."""
+    """Whether every relay that was asked was read to the end, or named all its ids."""
     return bool(weighed) and all(
         w.claim.answered
         and (
@@ -317,7 +318,7 @@ def all_known(weighed: Sequence[Weighed]) -> bool:
 
 
 def _nothing_came(weighed: Sequence[Weighed]) -> bool:
-    """Whether a relay counts events and sent none, and nobody else sent any: not "at least 0"."""
+    """Whether a relay counts events and no relay sent any: the number is not "at least 0"."""
     counted = any(
         w.claim.reading and not w.claim.reading.complete and w.loose_count for w in weighed
     )
@@ -325,7 +326,7 @@ def _nothing_came(weighed: Sequence[Weighed]) -> bool:
 
 
 def vouched_count(weighed: Iterable[Weighed]) -> int:
-    """The largest exact count of a relay that the user trusts; else 0.
+    """Return the largest exact count of a relay that the user trusts; else 0.
 
     Any other count is its relay's word: it may set a number, but proves no lower end.
     """
@@ -333,7 +334,7 @@ def vouched_count(weighed: Iterable[Weighed]) -> int:
 
 
 def count_term(weighed: Weighed) -> Term | None:
-    """What one claim tells exactly: people that were counted or read, and their registers."""
+    """Return the exact part of one claim: people that were counted or read, and their registers."""
     registers, reading = weighed.registers, weighed.claim.reading
     if registers is None or registers == hll.EMPTY or math.isinf(estimate(registers)):
         return None
@@ -343,11 +344,11 @@ def count_term(weighed: Weighed) -> Term | None:
 
 
 def is_own_estimate(count: int, registers: bytes | None) -> bool:
-    """Whether a relay's count is what its own registers give by an estimator in use.
+    """Whether a relay's count is the estimate of its own registers, by an estimator in use.
 
-    Such a count is no second source. Known: Ertl's, and the classical one of the relays written
-    in Go, each cut or rounded. An exact count meets one of them by chance, the more often the
-    smaller it is; then little is lost, as small estimates are good.
+    Such a count is no second source. Known estimators: Ertl's, and the classical one of the relays
+    written in Go, each cut or rounded. An exact count may equal one of them by chance, more often
+    if it is small; then little is lost, as small estimates are good.
     """
     if registers is None:
         return False
@@ -364,10 +365,10 @@ def _events_read(weighed: Sequence[Weighed]) -> Figure:
 
 
 def _less_deleted(read: Figure, weighed: Sequence[Weighed], found: Members | None) -> Figure:
-    """The authors who were read, with room below for those whose events are all deleted.
+    """Return the authors who were read, with room below for those whose events are all deleted.
 
-    A reading does not keep who wrote which event, so a deleted event may be its author's only one.
-    The same is true of events that a relay may know as deleted and was not asked about.
+    A reading does not store who wrote which event, so a deleted event may be its author's only one.
+    The same holds for events that a relay may know as deleted and was not asked about.
     """
     deleted = union(w.claim.retracted.ids for w in weighed if w.claim.answered)
     gone = len(deleted & union(map(_ids, readings(weighed))))
@@ -389,7 +390,7 @@ def _ids(reading: Reading) -> frozenset[bytes]:
 
 
 def _read_figure(weighed: Sequence[Weighed], part: Callable[[Reading], frozenset[bytes]]) -> Figure:
-    """What was read: exact where this round proved all of it, else at least that."""
+    """Return what was read: exact if this round proved all of it, else a lower bound."""
     found = readings(weighed)
     number = len(union(map(part, found)))
     if _are_known(weighed, part):
@@ -399,7 +400,7 @@ def _read_figure(weighed: Sequence[Weighed], part: Callable[[Reading], frozenset
 
 
 def _doubted(found: Iterable[Reading]) -> frozenset[bytes]:
-    """Events that may not count, as what they name was found at no relay."""
+    """Return events that may not count, as the event that they name was found at no relay."""
     return frozenset[bytes]().union(*(reading.doubted for reading in found))
 
 
@@ -413,7 +414,8 @@ def _are_known(weighed: Sequence[Weighed], part: Callable[[Reading], frozenset[b
 
 
 def _own_number(weighed: Sequence[Weighed]) -> Figure | None:
-    """One relay alone whose own count is what was read: its number, though not its members."""
+    """Return the number of a single relay whose own count equals what was read, though not its
+    members."""
     if len(weighed) != 1 or not weighed[0].is_of_now:
         return None
     (reading,) = readings(weighed)
@@ -433,7 +435,7 @@ def _from_registers(weighed: Sequence[Weighed], read: Figure, one_per_author: bo
     if speaker is not None:
         return _of_one_relay(speaker, union, asked=len(weighed))
     terms = _terms(weighed, read.value, one_per_author)
-    floor = max(read.low, borne_out(weighed, terms) if one_per_author else 0)
+    floor = max(read.low, confirmed_people(weighed, terms) if one_per_author else 0)
     if union == hll.EMPTY and not floor and not (one_per_author and largest_word(weighed)):
         return _nobody(weighed, missing)
     robust = bent([union, *sketches])
@@ -446,9 +448,10 @@ def _from_registers(weighed: Sequence[Weighed], read: Figure, one_per_author: bo
 
 
 def _less_gone(figure: Figure, read: Figure, floor: int) -> Figure:
-    """The figure with room below for people who were read and may be gone from the relays by now.
+    """Return the figure with room below for people who were read and may have left the relays by
+    now.
 
-    They stand in the number that corrects the estimate, so it may be too high by their share.
+    They are in the number that corrects the estimate, so it may be too high by their share.
     """
     if read.low == read.value:
         return figure
@@ -457,18 +460,18 @@ def _less_gone(figure: Figure, read: Figure, floor: int) -> Figure:
 
 
 def _is_known(sketches: Sequence[bytes], union: bytes) -> bool:
-    """Whether two relays at least hold nearly everybody in a union, so that words add nothing."""
+    """Whether at least two relays have nearly everybody in a union, so that words add nothing."""
     whole = estimate(union)
     return whole >= FEWEST and estimate(corroborated(*sketches)) >= SATURATED * whole
 
 
 def largest_word(weighed: Iterable[Weighed]) -> int:
-    """The largest count that is a relay's word alone: neither registers nor a reading beside it."""
+    """Return the largest count that is only a relay's word, without registers or a reading."""
     return max((w.loose_count or 0 for w in weighed if w.registers is None), default=0)
 
 
 def _speaker(weighed: Sequence[Weighed], union: bytes) -> Weighed | None:
-    """The one relay whose word is the number: the others gave nothing, or their people alone."""
+    """Return the one relay whose word is the number: the others gave nothing, or only people."""
     used = [w for w in weighed if w.claim.answered and not w.left_out]
     if len(used) == 1:
         return used[0]
@@ -477,8 +480,8 @@ def _speaker(weighed: Sequence[Weighed], union: bytes) -> Weighed | None:
     return counted[0] if alone else None
 
 
-def borne_out(weighed: Sequence[Weighed], terms: Sequence[Term]) -> int:
-    """The number of people on one relay that no single relay's word can raise.
+def confirmed_people(weighed: Sequence[Weighed], terms: Sequence[Term]) -> int:
+    """Return the number of people on one relay that no single relay's word can raise.
 
     Of counts that agree beside their registers it is the second largest.
     """
@@ -487,9 +490,9 @@ def borne_out(weighed: Sequence[Weighed], terms: Sequence[Term]) -> int:
 
 
 def _of_one_relay(weighed: Weighed, union: bytes, *, asked: int) -> Figure:
-    """One relay's own number, with the interval of the registers that bear it out.
+    """Return one relay's own number, with the interval of the registers that confirm it.
 
-    Where others were asked and did not answer, a number outside of the interval is not used.
+    If other relays were asked and did not answer, a number outside of the interval is not used.
     """
     firm = weighed.firm_count
     if firm is not None and weighed.trusted and asked == 1:
@@ -498,19 +501,19 @@ def _of_one_relay(weighed: Weighed, union: bytes, *, asked: int) -> Figure:
         known = asked == 1 and weighed.is_of_now
         return Figure.exactly(0) if known else Figure.at_least(0)
     figure = _estimated(people(union, robust=bent([union])), 0)
-    told = None if firm is None and bent([union]) else weighed.loose_count
-    if told is None or figure.high is None:
+    reported = None if firm is None and bent([union]) else weighed.loose_count
+    if reported is None or figure.high is None:
         return figure
-    if not figure.low <= told <= figure.high and (firm is None or asked > 1):
+    if not figure.low <= reported <= figure.high and (firm is None or asked > 1):
         return figure
-    low, high = min(figure.low, told), max(figure.high, told)
-    return Figure(value=told, low=low, high=high, as_said=firm is not None)
+    low, high = min(figure.low, reported), max(figure.high, reported)
+    return Figure(value=reported, low=low, high=high, as_said=firm is not None)
 
 
 def _nobody(weighed: Sequence[Weighed], missing: bool) -> Figure:
-    """No register is set anywhere: nobody, if every relay was heard."""
-    heard = not missing and all(w.registers is not None and w.is_of_now for w in weighed)
-    return Figure.exactly(0) if heard else Figure.at_least(0)
+    """Return the figure if no register is set anywhere: nobody, if every relay answered."""
+    answered = not missing and all(w.registers is not None and w.is_of_now for w in weighed)
+    return Figure.exactly(0) if answered else Figure.at_least(0)
 
 
 def _estimated(found: Estimate, floor: int) -> Figure:
@@ -527,7 +530,7 @@ def _estimated(found: Estimate, floor: int) -> Figure:
 
 
 def _terms(weighed: Sequence[Weighed], read: int, one_per_author: bool) -> list[Term]:
-    """What is exactly known: everybody who was read, and counts of people that agree.
+    """Return what is exactly known: everybody who was read, and counts of people that agree.
 
     Counts are relays' words: one that no other count or reading agrees with corrects nothing.
     """
@@ -540,9 +543,10 @@ def _terms(weighed: Sequence[Weighed], read: int, one_per_author: bool) -> list[
 
 
 def _from_counts(weighed: Sequence[Weighed]) -> Figure | None:
-    """The largest count, as its relay says: no count proves a low end, unless the user trusts it.
+    """Return the largest count, as its relay says: no count proves a low end, unless the user
+    trusts it.
 
-    A trusted relay alone is exact, as relays hold different events.
+    A single trusted relay is exact only alone, as relays have different events.
     """
     loose = [w.loose_count for w in weighed if w.loose_count is not None]
     if not loose:

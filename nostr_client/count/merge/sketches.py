@@ -1,4 +1,4 @@
-"""What merging asks of sketches, cached: most registers are the same as in the last round."""
+"""Cache what merging computes from sketches: most registers are the same as in the last round."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ class Estimate(NamedTuple):
 
 @lru_cache(CACHED)
 def estimate(registers: bytes) -> float:
-    """`hll.estimate`, 30 microseconds at first."""
+    """`hll.estimate`: 30 microseconds if not cached."""
     return hll.estimate(registers)
 
 
 @lru_cache(CACHED)
 def mined(registers: bytes) -> Mined:
-    """`trust.mined`, a tenth of a millisecond at first."""
+    """`trust.mined`: a tenth of a millisecond if not cached."""
     return trust.mined(registers)
 
 
 @lru_cache(CACHED)
 def shape(registers: bytes) -> Shape:
-    """`trust.shape`, a third of a millisecond at first."""
+    """`trust.shape`: a third of a millisecond if not cached."""
     return trust.shape(registers)
 
 
@@ -52,10 +52,9 @@ def bent(sketches: Iterable[bytes]) -> bool:
 
 
 def people(registers: bytes, *, robust: bool) -> Estimate:
-    """The people in a sketch; `robust`: high registers count once each.
+    """Return the people in a sketch; `robust`: high registers count once each.
 
-    Estimates that are compared with each other must be of one kind: two kinds have errors of
-    their own, which do not cancel.
+    Compare only estimates of one kind: two kinds have their own errors, which do not cancel.
     """
     if robust:
         found = mined(registers)
@@ -66,7 +65,7 @@ def people(registers: bytes, *, robust: bool) -> Estimate:
 
 @lru_cache(CACHED)
 def classical_estimate(registers: bytes) -> float:
-    """Linear counting for few, else the raw harmonic mean, switched where go-nostr switches."""
+    """Return linear counting for few, else the raw harmonic mean, switched as in go-nostr."""
     empty = registers.count(0)
     linear = hll.M * math.log(hll.M / empty) if empty else math.inf
     alpha = 0.7213 / (1 + 1.079 / hll.M)
@@ -76,11 +75,11 @@ def classical_estimate(registers: bytes) -> float:
 
 @lru_cache(CACHED // 2)
 def joined(*registers: bytes) -> bytes:
-    """`hll.merge`, two microseconds a sketch at first."""
+    """`hll.merge`: two microseconds a sketch if not cached."""
     return hll.merge(*registers)
 
 
 @lru_cache(CACHED // 4)
 def corroborated(*registers: bytes) -> bytes:
-    """`trust.corroborated`, three microseconds a sketch at first."""
+    """`trust.corroborated`: three microseconds a sketch if not cached."""
     return trust.corroborated(registers)

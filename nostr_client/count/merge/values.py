@@ -1,4 +1,4 @@
-"""What one relay said (`Claim`), and what all say together (`Merged`)."""
+"""The answer of one relay (`Claim`), and the merged number of all (`Merged`)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from nostr_client.count.figures import ClaimSummary
 from nostr_client.count.figures import Figure as Figure
-from nostr_client.count.figures import Told
 
 
 class ClaimStatus(StrEnum):
-    """Says how one relay answered; for everything but OK its number is not known."""
+    """How one relay answered; for every status but OK its number is unknown."""
 
     OK = "ok"
     REFUSED = "refused"
@@ -42,12 +42,12 @@ class Unit(StrEnum):
 
 
 class Proven(StrEnum):
-    """What the round that a reading stands in proved about it.
+    """What the round of a reading proved about it.
 
-    MEMBERS: the relay holds just these events. The whole was read, or compared by negentropy with
-    both ends proven. NUMBER: the relay's own count is the number of events. It tells nothing about
-    which ones: one that went and one that came late make up for each other. NOTHING: the reading
-    goes on from an earlier whole one, and an old event that came late may be missing.
+    MEMBERS: the relay has exactly these events. Everything was read, or compared by negentropy with
+    both ends proven. NUMBER: the relay's own count is the number of events. It does not show which
+    ones: a removal and a late event compensate. NOTHING: the reading continues an earlier complete
+    one, and an old event that came late may be missing.
     """
 
     MEMBERS = "members"
@@ -58,7 +58,7 @@ class Proven(StrEnum):
 class Receipt(NamedTuple):
     """Who signed a zap receipt and whom it pays, raw pubkeys, and its time in Unix seconds.
 
-    `payment`: 16 bytes, the same in receipts that claim one payment; empty where it is not known.
+    `payment`: 16 bytes, the same in receipts that claim one payment; empty if unknown.
     """
 
     signer: bytes
@@ -68,19 +68,17 @@ class Receipt(NamedTuple):
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What was found by reading a relay's events: raw pubkeys and ids, 32 bytes each.
+    """The result of reading a relay's events: raw pubkeys and ids, 32 bytes each.
 
-    Every event behind it was verified and matched, so a relay can leave events out of a reading
-    but not invent them. `complete` is false where a budget, a deadline or the relay ended it.
-
-    `proven`: what this round proved. What was read earlier and only continued now may have changed
-    since: `gone` is the share of it that is expected to be gone, 0 for what is known now, and
-    `evidence` the number of cases that the share was learnt from. `balanced`: what may be gone was
-    made up for by what came late, as the relay's own count of now is the number of events. Nothing
-    bounds what may have come unseen. `whole_at`: when the whole was last read or proven, Unix
-    seconds. `amounts` are what events are worth, by id, and `receipts` who signed them, where the
-    query sums something (zaps); `doubted` are those of them that may not count, as what they name
-    was not found. `labels` are what contents say, where that is asked for.
+    Every event behind it was verified and matched, so a relay can omit events from a reading but
+    not invent them. `complete` is false if a budget, a deadline or the relay ended it. `proven`:
+    what this round proved. Events of earlier rounds may have changed since: `gone` is the share of
+    them that is expected to be gone, 0 if read now, and `evidence` the number of cases behind the
+    share. `balanced`: removals and late events compensate, as the relay's own count of now is the
+    number of events. Unseen additions are not bounded. `whole_at`: when everything was last read or
+    proven, Unix seconds. `amounts` are the values of events, by id, and `receipts` who signed them,
+    if the query sums (zaps); `doubted` are those that may not count, as the event that they name
+    was not found. `labels` are the classes of contents, on request.
     """
 
     authors: frozenset[bytes]
@@ -98,10 +96,10 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Listing(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The ids of the events that a relay says it holds (NIP-77), without the events.
+    """The ids of the events that a relay says it has (NIP-77), without the events.
 
-    `complete`: all of them; false where the budget ended the list. `verified` are those whose
-    events were fetched and hold. `failed`: how many ids of a random sample have no such event;
+    `complete`: all of them; false if the budget ended the list. `verified` are those whose events
+    were fetched and are valid. `failed`: how many ids of a random sample have no such event;
     `judged`: the sample was fetched to its end.
     """
 
@@ -117,9 +115,9 @@ class Retracted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `ids` do not count: their author deleted them (kind 5 of NIP-09), or a newer version replaced
     them. `lists` do not count either: lists by id, with their author, whose newer list no longer
-    matches the question. `asked` is what other relays hold and this relay was asked about: ids
-    where deletions are asked for, authors where newest lists are; None where it was not asked.
-    `looked_for`: the relay was asked for the deletions of all that it holds itself.
+    matches the question. `asked` is what other relays have and this relay was asked about: ids if
+    deletions are requested, authors if newest lists are; None if it was not asked. `looked_for`:
+    the relay was asked for the deletions of all its own events.
     """
 
     ids: frozenset[bytes] = frozenset()
@@ -131,10 +129,10 @@ class Retracted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 NOTHING_RETRACTED = Retracted()
 
 
-class Claim(Told, frozen=True, kw_only=True, gc=False):
-    """One relay's answer to one query: what is stored, shown and merged.
+class Claim(ClaimSummary, frozen=True, kw_only=True, gc=False):
+    """One relay's answer to one query: stored, shown and merged.
 
-    `registers` are 256 bytes. `count_high` is set where several filters were counted one by one:
+    `registers` are 256 bytes. `count_high` is set if several filters were counted one by one:
     `count` is then the largest and `count_high` the sum of their counts. `stands_in`: the relay is
     silent now, and this is its earlier answer. Times are Unix seconds, `latency_ms` milliseconds.
     """
@@ -150,12 +148,12 @@ class Claim(Told, frozen=True, kw_only=True, gc=False):
 
     @property
     def answered(self) -> bool:
-        """True when the relay gave something to count with."""
+        """Whether the relay gave something to count with."""
         return self.status is ClaimStatus.OK
 
     @property
     def weak_zero(self) -> bool:
-        """True for a bare `count: 0`: some relays refuse by it, so it proves nothing."""
+        """Whether it is a bare `count: 0`: some relays refuse by it, so it proves nothing."""
         return (
             self.count == 0
             and self.registers is None
@@ -193,11 +191,11 @@ class Claim(Told, frozen=True, kw_only=True, gc=False):
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What became of one relay's claim in a merged number.
+    """How one relay's claim was used in a merged number.
 
-    `used`: which parts of it went in: "registers", "count", "events", "ids". `share`: the distinct
-    authors that it tells of, as a part of all; None without registers or events. `reasons`: why
-    something was left out or is in doubt; texts for people.
+    `used`: the parts in the number: "registers", "count", "events", "ids". `share`: the claim's
+    distinct authors, as a share of all; None without registers or events. `reasons`: why something
+    was left out or is in doubt; texts for people.
     """
 
     relay: str
@@ -206,7 +204,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     reasons: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The part as JSON values."""
+        """Return the part as JSON values."""
         return msgspec.structs.asdict(self) | {
             "used": list(self.used),
             "reasons": list(self.reasons),
@@ -214,12 +212,12 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Merged(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What all claims say together. `unit` tells which of the two figures `value` was taken from.
+    """The merged result of all claims. `unit` says which of the two figures `value` is.
 
-    `claims` are those that went in, with the warnings that comparing them gave. `excluded` are
-    the relays whose claims were left out by the trust tests. `corroborated` are the authors that
-    two relays at least tell of, which no single relay can raise; None below two. `amount` is the
-    sum over distinct events that were read, where the query sums something (millisats of zaps).
+    `claims` are those in the number, with the warnings of comparing them. `excluded` are the relays
+    whose claims the trust tests excluded. `corroborated` are the authors on at least two relays,
+    which no single relay can raise; None below two. `amount` is the sum over distinct events that
+    were read, if the query sums (millisats of zaps).
     """
 
     authors: Figure | None
@@ -233,7 +231,7 @@ class Merged(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def figure(self) -> Figure | None:
-        """The figure of `unit`; None when no relay gave anything that could be used."""
+        """The figure of `unit`; None if no relay gave anything usable."""
         return self.authors if self.unit is Unit.AUTHORS else self.events
 
     def __repr__(self) -> str:

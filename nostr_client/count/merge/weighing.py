@@ -1,4 +1,5 @@
-"""Which claims may bend the number: the trust tests, and what is done about a relay that fails."""
+"""Decide which claims may change the number: the trust tests, and what happens to a relay that
+fails."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from nostr_client.count.merge.values import Claim
 
-NOT_JUDGED: Final = "ids: no sample of them came, so nothing bears them out"
+NOT_JUDGED: Final = "ids: no sample of them came, so nothing confirms them"
 
 
 def weigh(
@@ -37,9 +38,9 @@ def weigh(
     policy: TrustPolicy,
     trusted: Collection[str] = (),
 ) -> list[Weighed]:
-    """Every claim with what the tests say about it, as warnings and, by policy, as exclusion.
+    """Return every claim with the results of the tests, as warnings and, by policy, as exclusion.
 
-    What was read from events is not tested, as each was verified; what a relay only says is.
+    Events that were read are not tested, as each was verified; a relay's words are.
     """
     if policy is TrustPolicy.OFF:
         return [Weighed(claim, trusted=claim.relay in trusted) for claim in claims]
@@ -63,9 +64,9 @@ def _judged(
     policy: TrustPolicy,
 ) -> Weighed:
     lies, doubts = _registers_verdict(claim, claims, core)
-    told, of_more = _contradiction(claim, one_per_author)
-    lies += told if of_more else ()
-    counts = (*told, *_count_verdict(claim, claims, core, one_per_author))
+    contradictions, of_more = _contradiction(claim, one_per_author)
+    lies += contradictions if of_more else ()
+    counts = (*contradictions, *_count_verdict(claim, claims, core, one_per_author))
     invented = _listing_verdict(claim)
     warned = claim.warned(*lies, *doubts, *counts, *invented)
     failed = bool(lies or counts or invented)
@@ -76,12 +77,12 @@ def _judged(
         count_counts=not (drop and failed),
         listing_counts=not invented,
         believed=not failed,
-        short=bool(told) and not of_more and bool(claim.count),
+        short=bool(contradictions) and not of_more and bool(claim.count),
     )
 
 
 def _compare(judged: list[Weighed], *, drop: bool) -> None:
-    """Doubt the counts that do not agree with the others beside their registers."""
+    """Doubt counts that disagree with the others beside their registers."""
     places, terms = [], []
     for place, one in enumerate(judged):
         term = count_term(one)
@@ -94,14 +95,14 @@ def _compare(judged: list[Weighed], *, drop: bool) -> None:
     for index, gap in disagreeing(terms, robust=robust).items():
         one = judged[places[index]]
         side = f"{abs(gap):.0%} {'more' if gap > 0 else 'less'}"
-        text = f"count: {one.claim.count}, {side} than the other relays and its registers bear out"
+        text = f"count: {one.claim.count}, {side} than the other relays and its registers confirm"
         judged[places[index]] = one.doubted(text, drop=drop)
 
 
 def _registers_verdict(
     claim: Claim, claims: Sequence[Claim], core: Core | None
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What disqualifies the registers, and what is merely remarkable."""
+    """Return what disqualifies the registers, and what is only remarkable."""
     if claim.registers is None or claim.reading:
         return (), ()
     odd, mined = _form(claim, claims)
@@ -115,7 +116,7 @@ def _registers_verdict(
 
 
 def _form(claim: Claim, claims: Sequence[Claim]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What is wrong with the form of registers: made up, or raised by keys that were mined.
+    """Return what is wrong with the form of registers: made up, or raised by mined keys.
 
     Mined keys are real, so the relay that shows them is honest and its sketch is used, with high
     registers counting once each.
@@ -131,9 +132,10 @@ def _form(claim: Claim, claims: Sequence[Claim]) -> tuple[tuple[str, ...], tuple
 
 
 def _listing_verdict(claim: Claim) -> tuple[str, ...]:
-    """What disqualifies a listing: ids that the relay names and has no event for.
+    """Return what disqualifies a listing: ids that the relay names without having the events.
 
-    One whose sample did not come is no better: a relay could name anything and then fall silent.
+    A listing without a fetched sample is no better: a relay could name anything and then fall
+    silent.
     """
     if claim.listing is None:
         return ()
@@ -148,11 +150,12 @@ def _listing_verdict(claim: Claim) -> tuple[str, ...]:
 
 
 def _contradiction(claim: Claim, one_per_author: bool) -> tuple[tuple[str, ...], bool]:
-    """How a relay's count and registers contradict each other; whether the registers are at fault.
+    """Return how a relay's count and registers contradict each other; whether the registers are at
+    fault.
 
-    Registers that say less than the count raise nothing and stay, but for empty ones: they tell of
-    nobody, which the count denies. A count of 0 beside registers is how some relays refuse; then
-    the registers are not what is wrong.
+    Registers that estimate less than the count raise nothing and stay, except empty ones: they
+    estimate nobody, which the count denies. Some relays refuse with a count of 0 beside registers;
+    then the registers are not at fault.
     """
     if claim.registers is None or claim.count is None or claim.reading:
         return (), False
@@ -169,7 +172,7 @@ def _contradiction(claim: Claim, one_per_author: bool) -> tuple[tuple[str, ...],
 def _count_verdict(
     claim: Claim, claims: Sequence[Claim], core: Core | None, one_per_author: bool
 ) -> Iterator[str]:
-    """What disqualifies the count."""
+    """Return what disqualifies the count."""
     if claim.count is None or claim.limited or (claim.reading and claim.reading.complete):
         return
     verdict = (_people_verdict if one_per_author else _events_verdict)(claim, claims, core)
@@ -197,12 +200,12 @@ def _events_verdict(claim: Claim, claims: Sequence[Claim], core: Core | None) ->
 
 def _outlandish(count: int, claims: Sequence[Claim], claim: Claim) -> str | None:
     others = [_shown(one) for one in claims if one is not claim and one.answered]
-    told = [number for number in others if number is not None]
-    return f"against at most {max(told)} elsewhere" if is_outlandish(count, told) else None
+    known = [number for number in others if number is not None]
+    return f"against at most {max(known)} elsewhere" if is_outlandish(count, known) else None
 
 
 def _shown(claim: Claim) -> int | None:
-    """The most that a claim shows of its question; None where it shows nothing."""
+    """Return the most that a claim shows of its question; None if it shows nothing."""
     if claim.registers is None:
         return None if claim.weak_zero else claim.count
     people = sketches.mined(claim.registers).people
@@ -210,7 +213,7 @@ def _shown(claim: Claim) -> int | None:
 
 
 def _ratios(claims: Sequence[Claim], but: Claim) -> list[float]:
-    """Events an author at the other relays that show both."""
+    """Return events per author at the other relays that show both."""
     return [
         c.count / sketches.estimate(c.registers)
         for c in claims

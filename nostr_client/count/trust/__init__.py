@@ -1,8 +1,8 @@
-"""Can this be true? Tests of what relays claim about numbers of people (design: trust).
+"""Test whether relays' claims about numbers of people can be true (design: trust).
 
-Each test gives a typed result whose `reasons` are empty where it passed; none of them decides
-anything: the policy does. What no test can see is in the docs: pubkeys mined for their zero bits,
-for which the answer is to name the relays that you trust. Pure functions; no numpy.
+Each test returns a typed result whose `reasons` are empty if it passed; none of them decides
+anything: the policy does. The documents describe what no test can see: pubkeys mined for their zero
+bits, against which users name the relays that they trust. Pure functions; no numpy.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from nostr_client.count.trust.shape import Shape, shape
 
 
 class TrustPolicy(StrEnum):
-    """Says what to do about a relay that fails a test: nothing, show it, or exclude it too."""
+    """What happens to a relay that fails a test: nothing, a flag, or exclusion too."""
 
     OFF = "off"
     FLAG = "flag"

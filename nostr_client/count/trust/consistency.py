@@ -1,4 +1,4 @@
-"""Does a relay's count fit its own registers, and what do at least two relays agree on?"""
+"""Compare a relay's count with its own registers, and find what at least two relays agree on."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def count_consistency(
 ) -> Consistency:
     """Test an exact count of events against the registers that came with it.
 
-    More authors than events cannot be; with `one_per_author` (replaceable kinds: followers), fewer
-    cannot be either. Not for counts that are `approximate` or `limited`. False positives at most
-    5 in 10,000; a count that is off by half is seen 99 times in 100. `estimate` is what the
-    registers tell, where that is known: by default `hll.estimate`, or where mined keys raised
-    registers what `mined` makes of them, as an honest relay counts such keys once. Raises
-    InvalidInput for a negative count or a sketch that is not 256 bytes.
+    More authors than events are impossible; with `one_per_author` (replaceable kinds: followers),
+    so are fewer. Not for counts that are `approximate` or `limited`. False positives at most 5 in
+    10,000; a count that is off by half is seen 99 times in 100. `estimate` is the number of people
+    in the registers, if known: by default `hll.estimate`, or the result of `mined` if mined keys
+    raised registers, as an honest relay counts such keys once. Raises InvalidInput for a negative
+    count or a sketch that is not 256 bytes.
     """
     if count < 0:
         raise InvalidInput(f"a count is not negative: {count}")
@@ -63,7 +63,7 @@ def count_consistency(
     z = _z(count, estimate)
     if _contradiction(count, clean(registers), z, one_per_author):
         what = "people" if one_per_author else "events"
-        text = f"count: {count} {what}, but the registers tell of {roughly(estimate)}"
+        text = f"count: {count} {what}, but the registers estimate {roughly(estimate)}"
         return Consistency(estimate, z, (text,))
     return Consistency(estimate, z, ())
 
@@ -84,10 +84,10 @@ def _contradiction(count: int, registers: bytes, z: float, one_per_author: bool)
 
 
 def corroborated(registers: Sequence[bytes]) -> bytes:
-    """Register-wise second highest over relays: a sketch that no single relay can raise.
+    """Return the register-wise second highest over relays: a sketch that no single relay can raise.
 
-    Its estimate is 0.59 to 0.99 of the union when all are honest (coverage 20 to 80 %); `EMPTY`
-    for fewer than two relays. Raises InvalidInput for a sketch that is not 256 bytes.
+    Its estimate is 0.59 to 0.99 of the union if all are honest (coverage 20 to 80 %); `EMPTY` for
+    fewer than two relays. Raises InvalidInput for a sketch that is not 256 bytes.
     """
     highest = second = 0
     for value in (int.from_bytes(clean(sketch), "big") for sketch in registers):

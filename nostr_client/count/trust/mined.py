@@ -1,9 +1,9 @@
-"""Registers that were raised by keys mined for their zero bits: where they begin, and how many.
+"""Find registers raised by keys mined for their zero bits: where they begin, and how many.
 
-Mined keys are real and their signatures are good, so the relays that show them are honest. What
-they bend is the estimate: three keys with twenty zero bits look like a million people. The cut is
-the rank above which registers are lost to the estimate (`hll.truncated`); it lies four above the
-median, and lower where the registers up to it hold too many high ones themselves.
+Mined keys are real and their signatures are good, so the relays that show them are honest. But they
+distort the estimate: three keys with twenty zero bits look like a million people. The cut is the
+rank above which the estimate loses registers (`hll.truncated`); it is four above the median, and
+lower if the registers up to it have too many high ones themselves.
 """
 
 from __future__ import annotations
@@ -23,23 +23,24 @@ from nostr_client.hll.truncated import (
 )
 
 MAX_EXCESS_P = 1e-4
-"""Chance of so many registers above a rank from which on an excess is no chance."""
+"""Chance of so many registers above a rank from which on an excess is not random."""
 
 MAX_BAND_P = 1e-3
 """Chance of so many registers just below the cut from which on the cut is put below them."""
 
 LOWEST_CUT = 2
-"""The least cut, of small sets whose median is 0: one key in four lies above it."""
+"""The least cut, of small sets whose median is 0: one key in four is above it."""
 
 _ABOVE_MEDIAN = 4
-"""Ranks from the median to the cut: 11 of 256 registers lie above by chance, 1.5 % of accuracy."""
+"""Ranks from the median to the cut: 11 of 256 registers are above by chance, 1.5 % of accuracy."""
 
 
 class Mined(NamedTuple):
-    """What a sketch tells when high registers count once each.
+    """The result of a sketch if high registers count once each.
 
     `people`: distinct pubkeys; `sigma`: its relative standard error. `above`: registers above
-    `rank`, where `likely` are expected: the least likely excess of any rank, whose chance is `p`.
+    `rank`, of which `likely` are expected: the least likely excess of any rank, whose chance is
+    `p`.
     """
 
     people: float
@@ -52,7 +53,7 @@ class Mined(NamedTuple):
 
     @property
     def found(self) -> bool:
-        """True when the excess is no chance."""
+        """Whether the excess is not random."""
         return self.p < MAX_EXCESS_P
 
     @property
@@ -62,7 +63,7 @@ class Mined(NamedTuple):
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """What to say about it; empty where nothing was found."""
+        """The warning about it; empty if nothing was found."""
         if not self.found:
             return ()
         likely = f"{self.likely:.0f}" if self.likely >= 1 else "none"
@@ -87,7 +88,7 @@ def mined(registers: bytes | bytearray) -> Mined:
 
 
 class _Cut(NamedTuple):
-    """A cut, the chance of what lies just below the highest one, and the `fit` of the cut."""
+    """A cut, the chance of the registers just below the highest one, and the `fit` of the cut."""
 
     cut: int
     chance: float
@@ -95,7 +96,7 @@ class _Cut(NamedTuple):
 
 
 def _cut(counts: list[int]) -> _Cut:
-    """The highest cut below which the registers hold no excess of high ranks."""
+    """Return the highest cut below which the registers have no excess of high ranks."""
     middle = _median(counts)
     highest, lowest = middle + _ABOVE_MEDIAN, max(middle + 1, LOWEST_CUT)
     if highest >= MAX_RANK:
@@ -121,7 +122,7 @@ def _median(counts: list[int]) -> int:
 
 
 def _band(counts: list[int], low: int, high: int, people: float) -> float:
-    """The chance of so many registers from `low` to `high`, where the lower ones fit `people`."""
+    """Return the chance of this many registers from `low` to `high`, if lower ones fit `people`."""
     rate = (people + 1) / M
     inside = 1 - math.exp(math.ldexp(rate, -high) - math.ldexp(rate, -low))
     band = sum(counts[low + 1 : high + 1])
@@ -129,9 +130,10 @@ def _band(counts: list[int], low: int, high: int, people: float) -> float:
 
 
 def _excess(counts: list[int], people: float, cut: int) -> tuple[int, int, float, float]:
-    """The least likely excess above any rank from the cut on: rank, number, expected, chance.
+    """Return the least likely excess above any rank from the cut on: rank, number, expected,
+    chance.
 
-    Of nobody below the cut one person may still be above it: one is always allowed for.
+    If nobody is below the cut, one person may still be above it: one is always allowed for.
     """
     worst = (cut, sum(counts[cut + 1 :]), expected_above(people, cut), 1.0)
     above = 0
@@ -146,5 +148,5 @@ def _excess(counts: list[int], people: float, cut: int) -> tuple[int, int, float
 
 
 def _upper(n: int, p: float, k: int) -> float:
-    """The binomial tail, where it may be small at all."""
+    """Return the binomial tail, if it may be small at all."""
     return binomial_upper(n, p, k) if k > n * p + 2 * math.sqrt(n * p * (1 - p)) else 1.0

@@ -1,9 +1,9 @@
-"""Is one sketch such as random pubkeys make? Registers against the Poisson model.
+"""Test whether random pubkeys can make a sketch: registers against the Poisson model.
 
 Under the model a register is at most k with probability exp(-n / 256 / 2^k), each on its own. A
-sketch with registers raised by hand has too many high ones for the n that its lower three quarters
-tell, or a histogram of another form. A clean doubling of all (one more in every register), and
-pubkeys mined for their leading zeros at every rank, have the right form and are invisible here.
+sketch with registers raised by hand has too many high ones for the n of its lower three quarters,
+or a histogram of another form. A clean doubling of all (one more in every register), and pubkeys
+mined for their leading zeros at every rank, have the right form and are invisible here.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ _FEWEST_EXPECTED = 5.0  # below, the chi-square approximation of a bin is no goo
 
 
 class Shape(NamedTuple):
-    """What the shape test found; `reasons` is empty where the sketch passed.
+    """The result of the shape test; `reasons` is empty if the sketch passed.
 
-    `robust_n`: distinct pubkeys told by the lower three quarters of the registers. `tail_p`: the
+    `robust_n`: distinct pubkeys by the lower three quarters of the registers. `tail_p`: the
     smallest chance over all ranks of as many registers above a rank; `tail_rank` is that rank.
     `histogram_p`: the chance of a chi-square as large.
     """
@@ -108,10 +108,11 @@ def shape(registers: bytes | bytearray) -> Shape:
 
 
 def likely_below(registers: bytes | bytearray, people: float, cut: int) -> float:
-    """The chance of a histogram as odd as that of the registers up to `cut`, all others lost.
+    """Return the chance of a histogram as odd as that of the registers up to `cut`, all others
+    lost.
 
-    `people` are the distinct pubkeys that these registers tell of (`hll.truncated.fit`). Raises
-    InvalidInput for a sketch that is not 256 bytes.
+    `people` are the distinct pubkeys of these registers (`hll.truncated.fit`). Raises InvalidInput
+    for a sketch that is not 256 bytes.
     """
     counts = [0] * (cut + 1)
     for rank in clean(registers):
@@ -132,8 +133,8 @@ def _reasons(tail_p: float, tail_rank: int, histogram_p: float) -> list[str]:
 def _robust_estimate(counts: list[int]) -> float:
     """Ertl's estimator on registers cut off one above their 75th percentile.
 
-    What lies above the cut counts as "at least that", so that a high register made up says no more
-    than one that is just above it.
+    A register above the cut counts as "at least that", so that a made-up high register says no more
+    than one just above it.
     """
     cut, seen = 0, counts[0]
     while seen <= _UNCENSORED and cut < WINDOW_BITS:
@@ -169,7 +170,7 @@ def _is_excess(above: int, p: float) -> bool:
 
 
 def _histogram(counts: list[int], rate: float, inside: float = 1.0) -> float:
-    """Chi-square of the histogram, bins pooled until each expects enough registers.
+    """Return the chi-square of the histogram, bins pooled until each expects enough registers.
 
     `inside`: the chance that a register is one of these at all.
     """

@@ -1,4 +1,4 @@
-"""Which keys the wallets of people sign zap receipts by (NIP-57), with the times they were seen."""
+"""The keys with which people's wallets sign zap receipts (NIP-57), and when each was seen."""
 
 from __future__ import annotations
 

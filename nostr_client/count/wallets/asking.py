@@ -1,7 +1,7 @@
-"""Asks the wallets of people for the key by which they sign zap receipts (NIP-57, Appendix F).
+"""Ask people's wallets for the key that signs zap receipts (NIP-57, Appendix F).
 
 The profile of each person names a host, and that host learns who counts. So nothing here runs
-unless the user asks for it; a host is asked once a second at most, and its answer is kept for a
+unless the user asks for it; a host is asked once a second at most, and its answer is stored for a
 day.
 """
 
@@ -33,28 +33,28 @@ if TYPE_CHECKING:
 ACCEPT: Final = "application/json"
 
 MOST_PEOPLE: Final = 20
-"""People asked about in one count: an event may name thousands in its splits."""
+"""Most people of one count: an event may name thousands in its splits."""
 
 PACE: Final = 1.0
 """Seconds from one request to the next at one host: wallets serve other people too."""
 
 MOST_HOPS: Final = 3
-"""Redirects that are followed: people keep an address at their own domain, a wallet elsewhere."""
+"""Most redirects: people have an address at their own domain, a wallet elsewhere."""
 
 MOST_KEPT: Final = 10_000
-"""Wallets and hosts kept in memory: some 300 bytes each."""
+"""Wallets and hosts cached in memory: some 300 bytes each."""
 
 PROFILE_SHARE: Final = 0.3
-"""Part of the time for reading profiles; the rest is for the wallets."""
+"""Share of the time for reading profiles; the rest is for the wallets."""
 
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _REASON: Final = 160
 
 
 class Wallets:
-    """The wallets that were asked, kept in memory and, where there is one, in a store.
+    """The wallets that were asked, cached in memory and, if given, in a store.
 
-    `transport` connects to public addresses alone, unless `local`, which is for tests and for a
+    `transport` connects only to public addresses, unless `local`, which is for tests and for a
     wallet on this machine. `database` has the tables of `rows.WALLETS`. `now` gives Unix seconds.
     """
 
@@ -76,10 +76,11 @@ class Wallets:
     async def look_up(
         self, recipients: Sequence[str], relays: Sequence[Relay], seconds: float
     ) -> tuple[Wallet, ...]:
-        """The wallets of people (hex), in order, within `seconds`; profiles come from `relays`.
+        """Return the wallets of people (hex), in order, within `seconds`; profiles come from
+        `relays`.
 
-        Beyond MOST_PEOPLE nobody is asked about. Raises StoreError alone: what a wallet or a relay
-        did is a status. Cancelling gives up the requests and keeps nothing of them.
+        Beyond MOST_PEOPLE nobody is asked about. Raises only StoreError: a failure of a wallet or a
+        relay is a status. Cancelling gives up the requests and stores nothing of them.
         """
         end = asyncio.get_running_loop().time() + seconds
         await self._recall(recipients)
@@ -115,7 +116,7 @@ class Wallets:
     async def _ask_all(
         self, wallets: dict[str, Wallet], relays: Sequence[Relay], end: float
     ) -> dict[str, Wallet]:
-        """All at once, each host in its turn; who has not answered at `end` is late."""
+        """Ask all at once, each host in its turn; a wallet without an answer at `end` is late."""
         if not wallets:
             return {}
         left = max(end - asyncio.get_running_loop().time(), 0.1)
@@ -138,7 +139,7 @@ class Wallets:
     async def _profiles(
         self, people: Sequence[str], relays: Sequence[Relay], seconds: float
     ) -> dict[str, Event]:
-        """The newest profile of each person that any relay gives."""
+        """Return the newest profile of each person that any relay has."""
         asked = Filter(kinds=[kinds.METADATA], authors=people)
         async with task_group() as group:
             tasks = [group.create_task(_read(relay, asked, seconds)) for relay in relays]
@@ -149,7 +150,7 @@ class Wallets:
         return newest
 
     async def _ask(self, wallet: Wallet, profile: Event | None) -> Wallet:
-        """One person's wallet, asked where the profile says."""
+        """Return one person's wallet, asked at the host in the profile."""
         at = int(self._now())
         if profile is None:
             reason = "no relay gave the profile (kind 0)"
@@ -164,7 +165,8 @@ class Wallets:
             return wallet.failed(WalletStatus.NO_ADDRESS, clip(str(error), _REASON), at)
 
     async def _ask_at(self, wallet: Wallet, url: str) -> Wallet:
-        """Ask at a URL, and where it leads. Raises InvalidIdentifier for what is no wallet."""
+        """Ask at a URL, and follow redirects. Raises InvalidIdentifier if the address is not a
+        wallet's."""
         at, first = int(self._now()), _host(url)
         for _ in range(MOST_HOPS + 1):
             why = None if self._local else objection(url, self._transport.options.connection)
@@ -211,5 +213,5 @@ def _status_of(error: NetworkError) -> WalletStatus:
 
 
 def _said(error: RelayError) -> str:
-    """What went wrong, without the URL: it names the person, and the host stands beside it."""
+    """Return the error without the URL: it names the person, and the host is shown beside it."""
     return clip(str(error).removeprefix(f"{error.relay}: "), _REASON)

@@ -1,7 +1,7 @@
 """The keys of one person's wallet, and which receipts they may have signed. Pure.
 
-Wallets change, and a key that signs today did not sign three years ago. So each key is kept with
-the times at which the wallet named it.
+Wallets change, and a key that signs today did not sign three years ago. So each key has the times
+at which the wallet named it.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any, Final
 import msgspec
 
 KEEP: Final = 86_400
-"""Seconds that a wallet's answer is kept: the host learns once a day at most who counts."""
+"""Seconds that a wallet's answer is stored: the host learns once a day at most who counts."""
 
 
 class WalletStatus(StrEnum):
-    """How asking about one wallet ended; only OK and NO_ZAPS are the wallet's own answer."""
+    """The outcome of asking one wallet; only OK and NO_ZAPS are the wallet's own answer."""
 
     OK = "ok"
     NO_ZAPS = "no_zaps"
@@ -26,7 +26,7 @@ class WalletStatus(StrEnum):
     """No relay gave the person's profile (kind 0)."""
 
     NO_ADDRESS = "no_address"
-    """The profile names no wallet, or none that can be asked."""
+    """The profile names no wallet, or an invalid one."""
 
     REFUSED = "refused"
     """The wallet's host is an address of this network."""
@@ -34,20 +34,20 @@ class WalletStatus(StrEnum):
     UNREACHABLE = "unreachable"
     TIMEOUT = "timeout"
     INVALID = "invalid"
-    """What the wallet sent is no answer."""
+    """The wallet's response is not a valid answer."""
 
     NOT_ASKED = "not_asked"
-    """More people than one count asks about."""
+    """The count has more people than it may ask about."""
 
 
 SETTLED: Final = frozenset({WalletStatus.OK, WalletStatus.NO_ZAPS})
-"""What is kept for a day; anything else may be different a minute later."""
+"""Statuses that are stored for a day; any other may be different a minute later."""
 
 
 class Sighting(msgspec.Struct, frozen=True, kw_only=True):
     """A key (64 hex characters), and when a wallet was first and last seen to name it.
 
-    Unix seconds. A key that comes back after another one has a sighting of its own.
+    Unix seconds. A key that comes back after another one has its own sighting.
     """
 
     key: str
@@ -56,10 +56,10 @@ class Sighting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Wallet(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of the wallet of one person, `recipient` (64 hex characters).
+    """The known state of the wallet of one person, `recipient` (64 hex characters).
 
-    `host` is where it was asked, `reason` why it is not known, a text for people. `keys`: oldest
-    first. Keys that were seen earlier stay where asking fails now.
+    `host` is where it was asked, `reason` why it is unknown, a text for people. `keys`: oldest
+    first. Earlier keys stay if asking fails now.
     """
 
     recipient: str
@@ -71,20 +71,20 @@ class Wallet(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_known(self) -> bool:
-        """Whether it can be told which receipts the wallet signed: it named a key, or has none."""
+        """Whether the receipts that the wallet signed are known: it named a key, or has none."""
         return bool(self.keys) or self.status is WalletStatus.NO_ZAPS
 
     def is_fresh(self, now: float) -> bool:
-        """Whether the answer need not be asked for again."""
+        """Whether the answer need not be requested again."""
         at = self.asked_at
         return self.status in SETTLED and at is not None and at <= now < at + KEEP
 
     def signed(self, key: str, at: int) -> bool:
         """Whether a receipt of this time and key is one of the wallet's.
 
-        A key holds from the last time its predecessor was seen to the first time its successor
-        was, as the wallet changed somewhere between; the first one that was ever seen for all the
-        time before, the last one as long as an answer is kept.
+        A key is valid from the last sighting of its predecessor to the first sighting of its
+        successor, as the wallet changed somewhere between; the first key for all the time before,
+        the last one as long as an answer is stored.
         """
         for n, sighting in enumerate(self.keys):
             start = self.keys[n - 1].last_seen if n else 0
@@ -95,13 +95,13 @@ class Wallet(msgspec.Struct, frozen=True, kw_only=True):
         return False
 
     def answered(self, key: str | None, at: int, host: str) -> Wallet:
-        """The wallet after its own answer; None: it signs no receipts."""
+        """Return the wallet after its own answer; None: it signs no receipts."""
         status = WalletStatus.NO_ZAPS if key is None else WalletStatus.OK
         keys = self.keys if key is None else _with(self.keys, key, at)
         return Wallet(recipient=self.recipient, status=status, host=host, asked_at=at, keys=keys)
 
     def failed(self, status: WalletStatus, reason: str, at: int, host: str = "") -> Wallet:
-        """The wallet where asking gave nothing; what was seen before stays."""
+        """Return the wallet after a failed request; earlier keys stay."""
         return msgspec.structs.replace(
             self, status=status, reason=reason, asked_at=at, host=host or self.host
         )
@@ -113,7 +113,7 @@ class Wallet(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def unknown(recipient: str) -> Wallet:
-    """The wallet of a person of whom nothing is known."""
+    """Return the wallet of a person of whom nothing is known."""
     return Wallet(recipient=recipient, status=WalletStatus.NOT_ASKED)
 
 

@@ -1,4 +1,4 @@
-"""What wallets answered, as rows of `store.db`, a schema of their own."""
+"""Store the answers of wallets as rows of `store.db`, in a schema of their own."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 def load(conn: sqlite3.Connection, recipients: Iterable[str]) -> list[Wallet]:
-    """The wallets that are kept of these people (64 hex characters)."""
+    """Return the stored wallets of these people (64 hex characters)."""
     sql = "SELECT wallet FROM wallet WHERE recipient = ?"
     rows = (conn.execute(sql, (one,)).fetchone() for one in recipients)
     return [_decode(row[0]) for row in rows if row is not None]
 
 
 def all_kept(conn: sqlite3.Connection) -> list[Wallet]:
-    """Every wallet that is kept."""
+    """Return every stored wallet."""
     return [_decode(text) for (text,) in conn.execute("SELECT wallet FROM wallet")]
 
 
 def save(conn: sqlite3.Connection, wallets: Iterable[Wallet]) -> None:
-    """Keep wallets, each in place of what was kept of its recipient."""
+    """Store wallets; each replaces the stored one of its recipient."""
     rows = [(one.recipient, _encode(one).decode()) for one in wallets]
     conn.executemany("INSERT OR REPLACE INTO wallet VALUES (?, ?)", rows)

@@ -1,7 +1,7 @@
-"""Checks one relay against the NIPs: asks it about its own events, and judges the answers.
+"""Check one relay against the NIPs: query it about its own events, and judge the answers.
 
-`procedure.check_relay` is the way in. Modules `judge_*` judge what came and do no I/O; modules
-`ask_*` decide what to ask next; `probe` talks to the relay.
+Start reading at `procedure.check_relay`. Modules `judge_*` judge answers and do no I/O; modules
+`ask_*` decide on the next request; `probe` talks to the relay.
 """
 
 from __future__ import annotations

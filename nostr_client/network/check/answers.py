@@ -1,4 +1,4 @@
-"""What one request to a relay brought, as values that can be judged without the relay."""
+"""The answer to one request to a relay, as values that can be judged without the relay."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class End(StrEnum):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What every exchange has. `reason`: the relay's words, of CLOSED, NOTICE or the end.
+    """The fields of every exchange. `reason`: the relay's words, of CLOSED, NOTICE or the end.
 
-    `label`: the message that ended it, as the relay wrote it. `malformed`: what was wrong with
-    each frame that is no message.
+    `label`: the message that ended it, as the relay wrote it. `malformed`: what is wrong with each
+    frame that is not a valid message.
     """
 
     end: End
@@ -41,33 +41,33 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def about(self) -> Reason:
-        """What the reason is about."""
+        """The part of the answer that the reason is about."""
         return classify(self.reason)
 
     @property
     def in_words(self) -> str:
-        """How the relay refused, for a sentence."""
+        """How the relay refused, as part of a sentence."""
         match self.end:
             case End.SILENT:
                 return "it does not answer"
             case End.DROPPED:
                 return f"it drops the connection ({self.reason})"
             case End.NOTICE:
-                return f"it answers by a NOTICE alone: {self.reason!r}"
+                return f"it answers only with a NOTICE: {self.reason!r}"
             case _:
                 return f"it says {self.reason!r}"
 
     @property
     def is_refused(self) -> bool:
-        """Whether the relay refused in the form that NIP-01 has: CLOSED with a prefix."""
+        """Whether the relay refused in the form of NIP-01: CLOSED with a prefix."""
         shouted = self.reason.startswith("ERROR: ")
         return self.end is End.CLOSED and bool(prefix(self.reason)) and not shouted
 
 
 class Reading(Answer, frozen=True, kw_only=True):
-    """What a REQ brought. `events`: in their order.
+    """The answer to a REQ. `events`: in the relay's order.
 
-    `forged`: ids of those whose id or signature does not hold.
+    `forged`: ids of events whose id or signature is invalid.
     """
 
     filters: tuple[Filter, ...] = ()
@@ -77,12 +77,12 @@ class Reading(Answer, frozen=True, kw_only=True):
 
     @property
     def ids(self) -> frozenset[str]:
-        """Ids of what came and matches."""
+        """Ids of the valid events that match."""
         return frozenset(one.id for one in self.matching)
 
     @property
     def matching(self) -> Sequence[Event]:
-        """The events that were asked for and hold."""
+        """The valid events that match the filter."""
         return [
             one
             for one in self.events
@@ -91,7 +91,7 @@ class Reading(Answer, frozen=True, kw_only=True):
 
 
 class Counted(Answer, frozen=True, kw_only=True):
-    """What a COUNT brought; `count` None: no number. `hll` is 256 raw registers."""
+    """The answer to a COUNT; `count` None: no number. `hll` is 256 raw registers."""
 
     filters: tuple[Filter, ...] = ()
     count: int | None = None

@@ -1,4 +1,4 @@
-"""Asks a relay to count what it was just seen to serve."""
+"""Ask a relay to count what it has just served."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nostr_client.network.check.probe import Probe
 
 _SKETCHED: Final = ((CONTACTS, "p"), (REACTION, "e"), (COMMENT, "E"), (1, "p"), (1, "e"))
-"""Kinds and tags that relays give registers for, those first that every such relay has."""
+"""Kinds and tags for which relays compute registers, the most widely supported first."""
 
 _MOST: Final = 5
 """Filters whose counts are compared."""
@@ -31,7 +31,7 @@ _SKETCHES: Final = 3
 
 
 class Teller:
-    """Asks by COUNT, and by REQ for the truth."""
+    """Asks by COUNT, and by REQ for the true number."""
 
     def __init__(self, probe: Probe, findings: Findings, reader: Reader, sample: Sample) -> None:
         self._probe = probe
@@ -40,7 +40,7 @@ class Teller:
         self._sample = sample
 
     async def run(self) -> None:
-        """Every test of COUNT. Raises NetworkError, Spent."""
+        """Run every test of COUNT. Raises NetworkError, Spent."""
         first = await self._probe.count(Filter(authors=["0" * 63 + "1"], kinds=[1]))
         self._findings.add(judge.refused(first))
         if first.count is None:
@@ -73,12 +73,12 @@ class Teller:
         if compared:
             self._findings.right(test)
         else:
-            self._findings.skip("it serves nothing that can be compared whole", test)
+            self._findings.skip("it serves no set of events that can be read to its end", test)
 
     async def _compare(self, filter: Filter, *, registers: bool = False) -> bool:
-        """Count and read; once more where the two differ, as an event may have come between.
+        """Count and read; repeat once if the two differ, as an event may have arrived in between.
 
-        False where it cannot be read whole, or where what it serves changes.
+        Returns False if the set cannot be read to its end, or changes meanwhile.
         """
         before = await self._whole(filter)
         if before is None:
@@ -101,7 +101,7 @@ class Teller:
         return reading if self._sample.is_whole(reading) else None
 
     def _filters(self) -> Iterator[Filter]:
-        """Filters of every kind of condition that the relay holds some events of."""
+        """Return filters with every kind of condition that some events of the relay match."""
         events = self._sample.page.matching
         times = sorted({one.created_at for one in events})
         (author, kind), _ = Counter((one.pubkey, one.kind) for one in events).most_common()[-1]
@@ -114,7 +114,7 @@ class Teller:
         yield Filter(kinds=[kind], since=times[0], until=middle)
 
     def _sketched(self) -> Iterator[Filter]:
-        """Filters that relays give registers for: a value that many of few events have."""
+        """Return filters with registers: one tag value that many of few events have."""
         for kind, name in _SKETCHED:
             events = [one for one in self._sample.page.matching if one.kind == kind]
             found = Counter(v for one in events for v in {*one.tag_values(name)} if len(v) == 64)
@@ -124,14 +124,16 @@ class Teller:
                     yield filter
 
     async def _union(self) -> None:
-        """Two filters that share events, and neither holds the other."""
+        """Return two filters that share events, neither of which contains the other."""
         filters = self._crossing()
         if filters is None:
-            self._findings.skip("it holds no two filters that cross", "count.union")
+            self._findings.skip("no two filters over its events overlap", "count.union")
             return
         each = [await self._whole(one) for one in filters]
         if any(one is None for one in each):
-            self._findings.skip("what two filters match cannot be read whole", "count.union")
+            self._findings.skip(
+                "the events of two filters cannot be read to their end", "count.union"
+            )
             return
         counted = await self._probe.count(*filters)
         ids = [one.ids for one in each if one is not None]
@@ -142,7 +144,7 @@ class Teller:
         self._findings.right("count.union")
 
     def _crossing(self) -> tuple[Filter, Filter] | None:
-        """Two stretches of time that overlap, with different numbers of events."""
+        """Return two time windows that overlap, with different numbers of events."""
         times = sorted(one.created_at for one in self._sample.page.matching)
         if len(set(times)) < 6:
             return None

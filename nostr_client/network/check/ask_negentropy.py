@@ -1,4 +1,4 @@
-"""Asks a relay to compare what it was just seen to serve, by NIP-77."""
+"""Ask a relay to compare what it has just served, by NIP-77."""
 
 from __future__ import annotations
 
@@ -28,15 +28,16 @@ _PAGES: Final = 3
 """Pages below the first that are read for one large comparison."""
 
 _SMALL: Final = 60
-"""Events of the stretch that a session names from nothing."""
+"""Most events in the window of a session in which we have nothing."""
 
 _IDS: Final = 50
 _FRAME_BYTES: Final = 40_000
-"""Bytes of the long message before hex: what a sync sends to a relay that names no limit."""
+"""Bytes of the long message before hex: the size that a sync sends to a relay without a stated
+limit."""
 
 
 class Comparer:
-    """Every test of NIP-77."""
+    """Runs every test of NIP-77."""
 
     def __init__(self, probe: Probe, findings: Findings, reader: Reader, sample: Sample) -> None:
         self._probe = probe
@@ -45,7 +46,7 @@ class Comparer:
         self._sample = sample
 
     async def run(self, longest: int | None) -> None:
-        """`longest`: characters of a message that the relay says it takes.
+        """Run the tests. `longest`: characters of a message that the relay says it accepts.
 
         Raises NetworkError, Spent.
         """
@@ -66,7 +67,7 @@ class Comparer:
         await self._forms(filter, longest)
 
     async def _small(self) -> tuple[Filter, Sequence[Event]] | None:
-        """A stretch of time that was read whole."""
+        """A time window that was read to its end."""
         times = sorted({one.created_at for one in self._sample.page.matching}, reverse=True)
         inside = [at for at in times if at < self._probe.now() - RECENT]
         if not inside:
@@ -84,7 +85,7 @@ class Comparer:
         self._findings.right("neg.names")
 
     async def _snapshot(self) -> None:
-        """Compare all that some pages brought: what is left out shows a capped snapshot."""
+        """Compare all events of some pages: omissions show that the relay's snapshot is capped."""
         events = await self._pages()
         low, high = min(events.values()), max(events.values())
         inside = {key: at for key, at in events.items() if low < at or not self._sample.more}
@@ -99,7 +100,7 @@ class Comparer:
             self._findings.skip(f"a large session: {compared.in_words}", "neg.snapshot")
 
     async def _pages(self) -> dict[str, int]:
-        """Times by id of what the first pages hold, one below the other."""
+        """Return times by id of the events of the first pages, in descending order."""
         found = {one.id: one.created_at for one in self._sample.page.matching}
         for _ in range(_PAGES if self._sample.more else 0):
             oldest = min(found.values())
@@ -111,7 +112,7 @@ class Comparer:
         return found
 
     async def _forms(self, filter: Filter, longest: int | None) -> None:
-        """An unknown version, a message that is none, and a long one."""
+        """Send an unknown version, an invalid message, and a long one."""
         self._findings.add(judge.version(await self._probe.negotiate(filter, "62")))
         self._findings.add(judge.refusal(await self._probe.negotiate(filter, "61zz")))
         self._findings.right("neg.version", "neg.refusal")
@@ -129,7 +130,7 @@ def _sealed(events: dict[str, int]) -> Storage:
 
 
 def _long_message(size: int) -> bytes:
-    """A list of ids that nobody has, over everything."""
+    """Return a message that lists unknown ids, over everything."""
     count = size // 32
     ids = b"".join(sorted(hashlib.sha256(varint(n)).digest() for n in range(count)))
     everything = varint(0) + varint(0)  # the bound above all items

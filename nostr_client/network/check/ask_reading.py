@@ -1,4 +1,4 @@
-"""Asks a relay for events: one page, what lies around it, and parts of it by other filters."""
+"""Ask a relay for events: one page, what lies around it, and parts of it by other filters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nostr_client.network.check.probe import Probe
 
 PAGE: Final = 500
-"""Events of the page that everything else is compared with."""
+"""Events of the page that every other answer is compared with."""
 
 _KINDS: Final = 3
 """Kinds whose tags are looked up."""
@@ -34,9 +34,9 @@ _LONG_ID: Final = "nostr-tally.check_" + "0123456789" * 4 + "012345"
 
 
 class Sample(NamedTuple):
-    """What a relay served: its first page, and whether it holds more than that.
+    """What a relay served: its first page, and whether it has more.
 
-    `cap`: frames of a full page. `events`: each event that came and holds, by id.
+    `cap`: frames of a full page. `events`: each valid event so far, by id.
     """
 
     page: Reading
@@ -48,14 +48,14 @@ class Sample(NamedTuple):
         return len(self.page.events) if self.more else PAGE
 
     def is_whole(self, reading: Reading) -> bool:
-        """Whether a reading surely brought everything that matches."""
+        """Whether a reading certainly has every event that matches."""
         if reading.end is not End.ANSWERED or reading.forged or reading.malformed:
             return False
         return len(reading.events) < self.cap
 
 
 class Reader:
-    """Asks by REQ and judges each answer; `known` grows with what comes."""
+    """Asks by REQ and judges each answer; `known` grows with each answer."""
 
     def __init__(self, probe: Probe, findings: Findings) -> None:
         self.probe = probe
@@ -63,14 +63,14 @@ class Reader:
         self.known: dict[str, Event] = {}
 
     async def read(self, *filters: Filter, sub_id: str = "") -> Reading:
-        """One REQ. Raises NetworkError, Spent."""
+        """Send one REQ. Raises NetworkError, Spent."""
         reading = await self.probe.read(*filters, sub_id=sub_id)
         self.findings.add_all(judge.each_answer(reading, self.probe.now()))
         self.known.update((one.id, one) for one in reading.matching)
         return reading
 
     async def sample(self) -> Sample | None:
-        """The first page and what lies around it; None where the relay serves nothing."""
+        """Return the first page and what lies around it; None if the relay serves nothing."""
         first = await self._first()
         if first.end is not End.ANSWERED:
             self.findings.skip(f"a REQ was not answered: {first.in_words}", *tests_of("read"))
@@ -79,7 +79,7 @@ class Reader:
         if not times:
             late = self.probe.strays
             self.findings.add(judge.strays(late, first))
-            self.findings.skip("it holds no event that it serves us", *tests_of("read"))
+            self.findings.skip("it serves us no event", *tests_of("read"))
             return None
         below = await self.read(first.filters[0].replace(until=min(times)))
         above = await self.read(Filter(since=max(times), limit=PAGE))
@@ -94,14 +94,14 @@ class Reader:
         return Sample(first, more, self.known)
 
     async def _first(self) -> Reading:
-        # Some relays have nothing for a filter without conditions, others for one of times alone.
+        # Some relays send nothing for an empty filter, others nothing for one with only times.
         first = await self.read(Filter(since=0, limit=PAGE))
         if first.end is End.ANSWERED and not first.events and not self.probe.strays:
             first = await self.read(Filter(kinds=[1], limit=PAGE))
         return first
 
     async def parts(self, sample: Sample) -> None:
-        """Parts of the page, by every condition that a filter has."""
+        """Read parts of the page, by every condition that a filter has."""
         events = sample.page.matching
         await self._by_conditions(sample, events)
         await self._by_ids(events)
@@ -115,7 +115,7 @@ class Reader:
         self.findings.right("read.expired", "read.versions", "read.hint")
 
     async def _by_conditions(self, sample: Sample, events: Sequence[Event]) -> None:
-        """Filters of authors, kinds and tags bring what the page showed."""
+        """Test that filters of authors, kinds and tags return what the page showed."""
         author, kind = Counter((one.pubkey, one.kind) for one in events).most_common(1)[0][0]
         asked = [Filter(authors=[author], kinds=[kind], limit=PAGE)]
         for kind, _ in Counter(one.kind for one in events).most_common(_KINDS):
@@ -137,7 +137,7 @@ class Reader:
         self.findings.right("read.ids")
 
     async def _seconds(self, events: Sequence[Event]) -> None:
-        """One second from inside of the page, by `since` and `until` together."""
+        """Test one second inside the page, with `since` and `until` together."""
         inside = sorted({one.created_at for one in events})[1:-1]
         if not inside:
             self.findings.skip("its events are of too few seconds", "read.range")
@@ -158,7 +158,7 @@ class Reader:
         self.findings.add(judge.exactly(reading, events))
 
     async def _several(self, sample: Sample, events: Sequence[Event]) -> None:
-        """Two filters with a second each."""
+        """Test two filters with a second each."""
         seconds = sorted({one.created_at for one in events})
         if len(seconds) < 2:
             self.findings.skip("its events are of too few seconds", "read.union")
@@ -186,11 +186,11 @@ class Reader:
         self.findings.right("read.refusal")
 
     async def _deleted(self) -> None:
-        """Does it serve what deletions that it holds name?"""
+        """Test whether the relay serves events that its own deletions name."""
         deletions = (await self.read(Filter(kinds=[DELETION], limit=_IDS))).matching
         ids = list(dict.fromkeys(gone for one in deletions for gone in deletion(one).ids))[:_IDS]
         if not ids:
-            self.findings.skip("it holds no deletion of an event", "read.deleted")
+            self.findings.skip("it has no deletion of an event", "read.deleted")
             return
         served = await self.read(Filter(ids=ids))
         self.findings.add(judge.deleted(deletions, served))
@@ -198,7 +198,8 @@ class Reader:
 
 
 def rare_tag(events: Sequence[Event]) -> tuple[str, str] | None:
-    """A `p` or `e` tag value that few of these events have, so that all that have it can come."""
+    """Return a `p` or `e` tag value that few of these events have, so that one page can hold all of
+    them."""
     found = Counter(
         (name, value)
         for one in events
@@ -210,6 +211,6 @@ def rare_tag(events: Sequence[Event]) -> tuple[str, str] | None:
 
 
 def spread(events: Sequence[Event], most: int) -> Sequence[Event]:
-    """Some of these events, from all over."""
+    """Return some of these events, spread over all."""
     step = max(1, len(events) // most)
     return events[::step][:most]

@@ -1,7 +1,8 @@
-"""Writes a few events of an own key to a relay, sees what becomes of them, and deletes them.
+"""Write a few events of a key to a relay, see how the relay treats them, and delete them.
 
-The events say what they are: kind 30078 with a `d` tag of this check, kind 1 that expires within
-an hour, and one of an ephemeral kind. A second, fresh key signs a deletion that must not count.
+The events describe themselves: kind 30078 with a `d` tag of this check, kind 1 that expires within
+an hour, and one of an ephemeral kind. A second, fresh key signs a deletion that must have no
+effect.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ if TYPE_CHECKING:
 
 _EPHEMERAL: Final = 20_078
 _LASTS: Final = 3600
-"""Seconds after which a relay that knows NIP-40 forgets our note."""
+"""Seconds after which a relay with NIP-40 drops our note."""
 
-_TEXT: Final = "a check of this relay by nostr-tally; it is deleted at once"
+_TEXT: Final = "a check of this relay by nostr-tally; the check deletes it"
 
 
 class Writer:
-    """Every test that writes. `name` makes the `d` tag of a check its own."""
+    """Runs every test that writes. `name` makes the `d` tag of a check unique."""
 
     def __init__(
         self,
@@ -55,7 +56,7 @@ class Writer:
         self._written: list[Event] = []
 
     async def run(self) -> None:
-        """Write, look, delete. Raises NetworkError, Spent."""
+        """Write, read back, delete. Raises NetworkError, Spent."""
         try:
             note = await self._stored()
             if note is not None:
@@ -67,34 +68,34 @@ class Writer:
             await self._clean()
 
     async def _stored(self) -> Event | None:
-        """A note that the relay took and serves; None where it takes none."""
+        """Return a note that the relay accepts and serves; None if it accepts none."""
         note = await self._note(_TEXT, self._probe.now() + _LASTS)
-        told = await self._probe.publish(note)
+        answer = await self._probe.publish(note)
         served = await self._by_id(note)
-        self._findings.add(judge.stored(told, served, note.id))
+        self._findings.add(judge.stored(answer, served, note.id))
         self._findings.right("write.stored")
-        if told.end is End.ANSWERED and note.id in served.ids:
+        if answer.end is End.ANSWERED and note.id in served.ids:
             self._written.append(note)
             return note
         self._findings.skip("it does not store our note", *tests_of("write"))
         return None
 
     async def _refused(self, note: Event) -> None:
-        """The same note again, and one with the signature of another."""
+        """Send the same note again, and one with another event's signature."""
         self._findings.add(judge.repeated(await self._probe.publish(note)))
         other = await self._note(f"{_TEXT}.", self._probe.now() + _LASTS)
         forged = msgspec.structs.replace(other, sig=note.sig)
-        told = await self._probe.publish(forged)
-        self._findings.add(judge.forged(told, await self._by_id(forged)))
+        answer = await self._probe.publish(forged)
+        self._findings.add(judge.forged(answer, await self._by_id(forged)))
         self._findings.right("write.repeated", "write.forged")
 
     async def _versions(self) -> None:
-        """The newer version first, then the older one."""
+        """Send the newer version first, then the older one."""
         now = self._probe.now()
         newer, older = [await self._sign(APP_DATA, at, ("d", self._d)) for at in (now, now - 60)]
-        told = await self._probe.publish(newer)
-        if told.end is not End.ANSWERED:
-            self._findings.skip(f"it takes no kind {APP_DATA}: {told.in_words}", "write.versions")
+        answer = await self._probe.publish(newer)
+        if answer.end is not End.ANSWERED:
+            self._findings.skip(f"it takes no kind {APP_DATA}: {answer.in_words}", "write.versions")
             return
         self._written.append(newer)
         await self._probe.publish(older)
@@ -103,7 +104,7 @@ class Writer:
         self._findings.right("write.versions")
 
     async def _kept_by_none(self) -> None:
-        """A note that has expired, and an event of an ephemeral kind."""
+        """Send an expired note, and an event of an ephemeral kind."""
         gone = await self._note(_TEXT, self._probe.now() - _LASTS)
         await self._probe.publish(gone)
         self._findings.add(judge.expired(await self._by_id(gone)))
@@ -114,14 +115,14 @@ class Writer:
         self._findings.right("write.expired", "write.ephemeral")
 
     async def _deleted(self, note: Event) -> None:
-        """A deletion by a stranger, then by us; then the note once more."""
+        """Send a stranger's deletion, then ours; then send the note once more."""
         template = _deletion([note], self._probe.now())
         await self._probe.publish(KeySigner.generate().sign_now(template).event)
         self._findings.add(judge.foreign(await self._by_id(note), note.id))
         self._findings.right("write.foreign")
-        told = await self._probe.publish((await self._signer.sign(template)).event)
-        if told.end is not End.ANSWERED:
-            self._findings.skip(f"it takes no deletion: {told.in_words}", "write.deletion")
+        answer = await self._probe.publish((await self._signer.sign(template)).event)
+        if answer.end is not End.ANSWERED:
+            self._findings.skip(f"it takes no deletion: {answer.in_words}", "write.deletion")
             return
         served = await self._by_id(note)
         counted = await self._probe.count(Filter(ids=[note.id])) if self._counts else None
@@ -131,7 +132,7 @@ class Writer:
         self._findings.right("write.deletion")
 
     async def _clean(self) -> None:
-        """Ask the relay to delete all that it took."""
+        """Ask the relay to delete all that it accepted."""
         if self._written:
             template = _deletion(self._written, self._probe.now() + 1)
             await self._probe.publish((await self._signer.sign(template)).event)

@@ -1,4 +1,4 @@
-"""What a check of a relay found: one outcome and one sentence for each test."""
+"""The result of a check of a relay: one outcome and one sentence for each test."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Outcome(StrEnum):
-    """What a test showed."""
+    """The outcome of a test."""
 
     RIGHT = "right"
     WRONG = "wrong"
@@ -48,38 +48,38 @@ TESTS: Final[dict[str, str]] = {
     "read.repeats": "no event comes twice for one REQ",
     "read.page": "how many events one REQ brings at most",
     "read.hint": "what the relay says at EOSE is true (NIP-67)",
-    "read.id": "a subscription id of 64 characters is taken",
-    "read.refusal": "a filter that is none is refused by CLOSED, with a prefix",
+    "read.id": "a subscription id of 64 characters is accepted",
+    "read.refusal": "an invalid filter is refused by CLOSED, with a prefix",
     "read.versions": "one version of a replaceable event comes",
     "read.deleted": "what its author deleted does not come (NIP-09)",
     "read.expired": "what has expired does not come (NIP-40)",
     "count.answer": "a COUNT is answered, or refused by CLOSED with a prefix",
-    "count.exact": "counts are those of the relay's own events (NIP-45)",
+    "count.exact": "counts match the relay's own events (NIP-45)",
     "count.zero": "a refusal is not a count of zero",
     "count.limit": "`limit` does not cap a count",
     "count.union": "several filters in a COUNT are counted together",
-    "count.registers": "registers are those of the relay's own events (NIP-45)",
+    "count.registers": "registers match the relay's own events (NIP-45)",
     "neg.answer": "NIP-77 is answered, or refused in a known form",
     "neg.names": "a session names what the relay serves, and nothing else",
     "neg.snapshot": "a session compares everything that the relay holds",
     "neg.version": "an unknown version is answered by the known one",
-    "neg.refusal": "a message that is none is refused by NEG-ERR",
-    "neg.frame": "a long message is taken, or refused with a word",
-    "auth.spelling": "AUTH is taken with and without the final slash of the URL",
+    "neg.refusal": "an invalid message is refused by NEG-ERR",
+    "neg.frame": "a long message is accepted, or refused with a reason",
+    "auth.spelling": "AUTH is accepted with and without the final slash of the URL",
     "write.stored": "what an OK says is stored comes back",
     "write.forged": "a forged event is refused",
-    "write.repeated": "an event that is there already is no error",
+    "write.repeated": "an event that the relay already has is not an error",
     "write.versions": "an older version does not replace a newer one",
     "write.expired": "an event that has expired is not served",
     "write.ephemeral": "an ephemeral event is not stored",
     "write.foreign": "a stranger's deletion deletes nothing",
     "write.deletion": "a deletion deletes, in REQ and COUNT, and the event does not come back",
 }
-"""Every test in the order of the report, with what holds at a right relay."""
+"""Every test in the order of the report, with the behaviour of a correct relay."""
 
 
 class CheckReport(msgspec.Struct, frozen=True, kw_only=True):
-    """One relay as it was at `at` (Unix seconds); a finding for each of `TESTS`, in that order.
+    """One relay at `at` (Unix seconds); a finding for each of `TESTS`, in that order.
 
     `requests`: messages that were sent, connections and documents included.
     """
@@ -95,11 +95,11 @@ class CheckReport(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(one for one in self.findings if one.outcome is Outcome.WRONG)
 
     def of(self, test: str) -> Finding:
-        """The finding of one test. Raises KeyError."""
+        """Return the finding of one test. Raises KeyError."""
         return {one.test: one for one in self.findings}[test]
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as JSON has it."""
+        """Return the report in the form of its JSON."""
         found: dict[str, Any] = msgspec.to_builtins(self)
         return found
 
@@ -108,13 +108,13 @@ _WEIGHT: Final = (Outcome.NOT_TESTED, Outcome.RIGHT, Outcome.NOTED, Outcome.WRON
 
 
 class Findings:
-    """Collects findings; of several for one test the gravest stands, the first of equal ones."""
+    """Collects findings; of several for one test the most severe stays, the first of equal ones."""
 
     def __init__(self) -> None:
         self.found: dict[str, Finding] = {}
 
     def add(self, finding: Finding | None) -> None:
-        """Take one in; None is no finding."""
+        """Add a finding; ignore None."""
         if finding is None:
             return
         before = self.found.get(finding.test)
@@ -122,36 +122,36 @@ class Findings:
             self.found[finding.test] = finding
 
     def add_all(self, findings: Iterable[Finding | None]) -> None:
-        """Take several in."""
+        """Add several findings."""
         for one in findings:
             self.add(one)
 
     def right(self, *tests: str) -> None:
-        """These tests were made, and showed nothing else than what holds at a right relay."""
+        """Note that these tests ran; without a finding the relay is right."""
         for test in tests:
             self.add(Finding(test, Outcome.RIGHT, TESTS[test]))
 
     def skip(self, why: str, *tests: str) -> None:
-        """These tests could not be made."""
+        """Note why these tests could not run."""
         for test in tests:
             self.add(Finding(test, Outcome.NOT_TESTED, why))
 
     def all(self, why: str) -> tuple[Finding, ...]:
-        """A finding for every test; `why`: the reason for those that nobody reached."""
+        """Return a finding for every test; `why`: the reason for tests that did not run."""
         lacking = {test: Finding(test, Outcome.NOT_TESTED, why) for test in TESTS}
         return tuple((lacking | self.found)[test] for test in TESTS)
 
 
 def wrong(test: str, text: str) -> Finding:
-    """A defect."""
+    """Make a finding of a defect."""
     return Finding(test, Outcome.WRONG, text)
 
 
 def noted(test: str, text: str) -> Finding:
-    """A limit or a choice that a client should know."""
+    """Make a finding of a limit or a choice that a client should know."""
     return Finding(test, Outcome.NOTED, text)
 
 
 def tests_of(*rooms: str) -> Sequence[str]:
-    """The tests whose names begin with one of these."""
+    """Return the tests whose names begin with one of these."""
     return [test for test in TESTS if test.partition(".")[0] in rooms]

@@ -1,4 +1,4 @@
-"""Judges answers to COUNT by the relay's own events: pure functions."""
+"""Judge answers to COUNT by the relay's own events: pure functions."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ OFFSETS: Final = range(8, 24)
 """The offsets that a filter can have (NIP-45)."""
 
 _FAR: Final = 0.35
-"""Part of the truth by which an approximate count may be off: five standard errors and a half."""
+"""Relative error that an approximate count may have: five and a half standard errors."""
 
 
 def refused(counted: Counted) -> Finding | None:
-    """How a COUNT was refused; None where it was answered."""
+    """How a COUNT was refused; None if it was answered."""
     if counted.count is not None:
         return _warned(counted)
     if counted.malformed:
-        return wrong("count.answer", f"Its answer to COUNT is none: {counted.malformed[0]}.")
+        return wrong("count.answer", f"Its answer to COUNT is invalid: {counted.malformed[0]}.")
     if counted.end is End.CLOSED and counted.is_refused:
         what = "has no COUNT" if counted.about is Reason.UNSUPPORTED else "refuses a COUNT"
         return noted("count.answer", f"It {what}, and says so by CLOSED: {counted.reason!r}.")
@@ -42,7 +42,7 @@ def refused(counted: Counted) -> Finding | None:
 def _warned(counted: Counted) -> Finding | None:
     for warning in counted.warnings:
         if warning.startswith("hll"):
-            return wrong("count.registers", f"Its registers are none: {warning}.")
+            return wrong("count.registers", f"Its registers are invalid: {warning}.")
         return wrong("count.answer", f"A part of its answer cannot be read: {warning}.")
     return None
 
@@ -76,7 +76,7 @@ def _approximate(count: int, truth: int, asked: str) -> Finding:
 
 
 def limited(counted: Counted, truth: int) -> Finding | None:
-    """`limit` beside a COUNT; `truth`: how many events match without it."""
+    """`limit` with a COUNT has no effect; `truth`: the number of events that match without it."""
     asked = counted.filters[0].limit
     if counted.count is None or asked is None or counted.count == truth:
         return None
@@ -86,7 +86,8 @@ def limited(counted: Counted, truth: int) -> Finding | None:
 
 
 def union(counted: Counted, each: Sequence[int], truth: int) -> Finding | None:
-    """Several filters; `each`: the events of each, `truth`: those of their union."""
+    """Several filters count as their union; `each`: the events of each, `truth`: those of the
+    union."""
     count = counted.count
     if count is None or count == truth:
         return None
@@ -102,16 +103,16 @@ def union(counted: Counted, each: Sequence[int], truth: int) -> Finding | None:
 
 
 def false_zero(given: Counted) -> Finding | None:
-    """A filter that is none has no count."""
+    """An invalid filter gets no count."""
     if given.count is not None:
-        return wrong("count.zero", f"It counts {given.count} for a filter that is none.")
+        return wrong("count.zero", f"It counts {given.count} for an invalid filter.")
     if given.is_refused:
         return None
-    return wrong("count.zero", f"A filter that is none is not refused by CLOSED: {given.in_words}.")
+    return wrong("count.zero", f"An invalid filter is not refused by CLOSED: {given.in_words}.")
 
 
 def registers(counted: Counted, events: Sequence[Event]) -> Finding | None:
-    """The registers are those of the authors of `events`, all that the relay serves."""
+    """The registers match the authors of `events`, all that the relay serves."""
     asked = counted.filters[0]
     offset = hll.offset(asked.to_dict())
     if counted.count is None or offset is None:
@@ -125,7 +126,7 @@ def registers(counted: Counted, events: Sequence[Event]) -> Finding | None:
 
 
 def sketch(events: Sequence[Event], offset: int) -> bytes:
-    """The registers of the authors of events."""
+    """Return the registers of the authors of events."""
     return hll.from_pubkeys({one.pubkey for one in events}, offset)
 
 

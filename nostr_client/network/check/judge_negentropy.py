@@ -1,4 +1,4 @@
-"""Judges NIP-77 sessions by what the relay serves: pure functions."""
+"""Judge NIP-77 sessions by what the relay serves: pure functions."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ if TYPE_CHECKING:
     from nostr_client.network.check.answers import Answer, Compared, Reading
 
 VERSION: Final = b"\x61"
-"""What a relay answers to a version that it does not know: its own."""
+"""The answer to an unknown version: the relay's own version."""
 
 
 def refused(compared: Compared) -> Finding | None:
-    """How a NEG-OPEN was refused; None where it was answered to the end."""
+    """How a NEG-OPEN was refused; None if the session came to its end."""
     if compared.end is End.ANSWERED and not compared.malformed:
         return None
     if compared.malformed:
-        return wrong("neg.answer", f"Its answer is no message of NIP-77: {compared.malformed[0]}.")
+        return wrong(
+            "neg.answer", f"Its answer is not a message of NIP-77: {compared.malformed[0]}."
+        )
     if compared.first:
         return wrong("neg.answer", f"A session breaks off: {compared.in_words}.")
     return _refusal(compared)
@@ -47,9 +49,9 @@ def _refusal(compared: Compared) -> Finding:
 
 
 def names(compared: Compared, events: Sequence[Event]) -> Finding | None:
-    """A session from nothing names every event that the relay serves for the filter.
+    """A session in which we have nothing names every event that the relay serves for the filter.
 
-    `events`: all of them. Names beyond these are judged by `withheld`.
+    `events`: all of them. `withheld` judges any further names.
     """
     if compared.end is not End.ANSWERED:
         return None
@@ -62,7 +64,7 @@ def names(compared: Compared, events: Sequence[Event]) -> Finding | None:
 
 
 def withheld(named: AbstractSet[str], served: Reading) -> Finding | None:
-    """What a session names comes for a REQ by ids."""
+    """A REQ by ids returns every event that a session names."""
     lacking = named - served.ids
     if not lacking or served.end is not End.ANSWERED:
         return None
@@ -70,7 +72,7 @@ def withheld(named: AbstractSet[str], served: Reading) -> Finding | None:
 
 
 def snapshot(compared: Compared, events: Sequence[Event]) -> Finding | None:
-    """A session compares all of `events`, which are ours and the relay serves."""
+    """A session compares all of `events`, which we have and the relay serves."""
     if compared.end is not End.ANSWERED:
         return None
     lacking = [one for one in events if one.id in compared.have]
@@ -78,14 +80,14 @@ def snapshot(compared: Compared, events: Sequence[Event]) -> Finding | None:
         return noted("neg.snapshot", f"It compares {plural(len(events), 'event')} at once or more.")
     rest = [one.created_at for one in events if one.id not in compared.have]
     if rest and max(one.created_at for one in lacking) <= min(rest):
-        text = f"Of its events it compares the newest {len(rest)} alone, and does not say so."
+        text = f"Of its events it compares only the newest {len(rest)}, and does not say so."
         return wrong("neg.snapshot", text)
     text = f"A session leaves out {len(lacking)} of {plural(len(events), 'event')} that it serves."
     return wrong("neg.snapshot", text)
 
 
 def version(compared: Compared) -> Finding | None:
-    """A version that nobody knows is answered by the one that the relay knows."""
+    """An unknown version is answered with the version that the relay supports."""
     if compared.end is End.ANSWERED and compared.first == VERSION:
         return None
     if compared.end is End.ANSWERED:
@@ -96,18 +98,18 @@ def version(compared: Compared) -> Finding | None:
 
 
 def refusal(given: Answer) -> Finding | None:
-    """A message that is none ends the session by NEG-ERR."""
+    """An invalid message ends the session with NEG-ERR."""
     if given.label == "NEG-ERR":
         return None
     if given.label == "NEG-ERROR":
         return wrong("neg.refusal", f"It says NEG-ERROR for NEG-ERR: {given.reason!r}.")
     if given.end is End.ANSWERED:
-        return wrong("neg.refusal", "It answers a message that is no negentropy.")
-    return wrong("neg.refusal", f"A message that is none: {given.in_words}, and no NEG-ERR.")
+        return wrong("neg.refusal", "It answers an invalid negentropy message.")
+    return wrong("neg.refusal", f"An invalid message: {given.in_words}, and no NEG-ERR.")
 
 
 def frame(given: Compared, size: int) -> Finding | None:
-    """A message of `size` characters is taken, or refused with a word."""
+    """A message of `size` characters is accepted, or refused with a reason."""
     if given.end is End.ANSWERED:
         return noted("neg.frame", f"It takes messages of {size} characters.")
     if given.end in (End.CLOSED, End.NOTICE):

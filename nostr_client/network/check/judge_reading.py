@@ -1,4 +1,4 @@
-"""Judges answers to REQ: pure functions from what came to findings."""
+"""Judge answers to REQ: pure functions from answers to findings."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from nostr_client.network.check.answers import Answer, Reading
 
 RECENT: Final = 60
-"""Seconds before the check in which an event may have come while it ran."""
+"""Seconds before the check in which an event may still have arrived while it ran."""
 
 
 def each_answer(reading: Reading, now: int) -> list[Finding | None]:
-    """What must hold for every answer to a REQ."""
+    """Rules for every answer to a REQ."""
     return [
         answer(reading),
         frames(reading),
@@ -56,7 +56,7 @@ def frames(reading: Answer) -> Finding | None:
 
 
 def matches(reading: Reading) -> Finding | None:
-    """Nothing else than what was asked for comes."""
+    """Only events that match come."""
     strange = [e for e in reading.events if not any(f.matches(e) for f in reading.filters)]
     if not strange:
         return None
@@ -66,7 +66,7 @@ def matches(reading: Reading) -> Finding | None:
 
 
 def signatures(reading: Reading) -> Finding | None:
-    """Ids and signatures hold."""
+    """Ids and signatures are valid."""
     if not reading.forged:
         return None
     return wrong(
@@ -109,7 +109,7 @@ def order(reading: Reading) -> Finding | None:
 
 
 def expired(reading: Reading, now: int) -> Finding | None:
-    """What has expired before the check began does not come (NIP-40)."""
+    """Events that expired before the check began do not come (NIP-40)."""
     ends = [expiration(one) for one in reading.matching]
     gone = sum(end is not None and end < now - RECENT for end in ends)
     if not gone:
@@ -132,7 +132,7 @@ def versions(reading: Reading) -> Finding | None:
 
 
 def newest(page: Reading, above: Reading, now: int) -> Finding | None:
-    """A page holds the newest events; `above`: what the relay has from its newest second on."""
+    """A page has the newest events; `above`: what the relay has from its newest second on."""
     stamps = [one.created_at for one in page.matching]
     old = [one for one in above.matching if one.created_at < now - RECENT]
     more = [one for one in old if stamps and one.created_at > max(stamps)]
@@ -143,7 +143,7 @@ def newest(page: Reading, above: Reading, now: int) -> Finding | None:
 
 
 def page(first: Reading, rest: Reading) -> Finding | None:
-    """How many events one REQ brings; `rest`: what the relay has at and below the oldest."""
+    """How many events one REQ returns; `rest`: what the relay has at and below the oldest."""
     asked = first.filters[0].limit
     more = rest.ids - first.ids
     if asked is None or not first.events:
@@ -157,7 +157,7 @@ def page(first: Reading, rest: Reading) -> Finding | None:
 
 
 def hint(first: Reading, rest: Reading) -> Finding | None:
-    """What EOSE says of the rest is true (NIP-67)."""
+    """EOSE describes the rest correctly (NIP-67)."""
     more = bool(rest.ids - first.ids)
     if first.hint is None:
         return noted("read.hint", "It says nothing at EOSE of what it did not send (NIP-67).")
@@ -169,7 +169,7 @@ def hint(first: Reading, rest: Reading) -> Finding | None:
 
 
 def known_come(test: str, reading: Reading, expected: Collection[str], what: str) -> Finding | None:
-    """Events that the relay sent before come for another filter that they match."""
+    """Events that the relay sent before also come for another filter that they match."""
     if reading.end is not End.ANSWERED:
         return None
     lacking = set(expected) - reading.ids
@@ -191,7 +191,7 @@ def seconds(
 
 
 def exactly(reading: Reading, page_events: Sequence[Event]) -> Finding | None:
-    """A small limit is filled, by the newest; `page_events`: those of the first page."""
+    """A small limit is filled, with the newest; `page_events`: those of the first page."""
     most = reading.filters[0].limit or 0
     if reading.end is not End.ANSWERED or len(page_events) < most:
         return None
@@ -205,12 +205,12 @@ def exactly(reading: Reading, page_events: Sequence[Event]) -> Finding | None:
 
 
 def refusal(given: Answer) -> Finding | None:
-    """A filter that is none is refused by CLOSED with a prefix."""
+    """An invalid filter is refused by CLOSED with a prefix."""
     if given.end is End.ANSWERED:
-        return wrong("read.refusal", "It answers a filter that is none as if it were one.")
+        return wrong("read.refusal", "It answers an invalid filter as if it were valid.")
     if given.is_refused:
         return None
-    return wrong("read.refusal", f"A filter that is none is not refused by CLOSED: {_form(given)}.")
+    return wrong("read.refusal", f"An invalid filter is not refused by CLOSED: {_form(given)}.")
 
 
 def _form(given: Answer) -> str:
@@ -220,7 +220,7 @@ def _form(given: Answer) -> str:
 
 
 def deleted(deletions: Iterable[Event], served: Reading) -> Finding | None:
-    """What its author deleted does not come; `served`: a REQ for the ids that were deleted."""
+    """Events that their author deleted do not come; `served`: a REQ for the deleted ids."""
     asked: dict[str, list[Event]] = {}
     for one in deletions:
         for gone in deletion(one).ids:
@@ -240,15 +240,15 @@ def _own(event: Event, asked: Mapping[str, Sequence[Event]]) -> bool:
 
 
 def strays(late: Collection[str], first: Reading) -> Finding | None:
-    """Stored events come before EOSE. `late`: ids of what came for requests that were over."""
+    """Stored events come before EOSE. `late`: ids of events for requests that were over."""
     if len(late) < 3:
         return None
     text = f"{plural(len(late), 'event')} came after the EOSE, or for no request."
     return wrong("read.frames" if first.events else "read.answer", text)
 
 
-def told_page(said: int, first: Reading, more: bool) -> Finding | None:
-    """The page limit of the NIP-11 document is the relay's; `more`: it holds more than it sent."""
+def stated_page_limit(said: int, first: Reading, more: bool) -> Finding | None:
+    """The page limit of the NIP-11 document is the relay's; `more`: it has more than it sent."""
     asked, sent = first.filters[0].limit or 0, len(first.events)
     if sent > said:
         return wrong("document.limits", f"It says `max_limit` {said} and sends {sent}.")

@@ -1,4 +1,4 @@
-"""Judges what a relay says of itself: its document, its clock and its AUTH. Pure functions."""
+"""Judge what a relay says of itself: its document, its clock and its AUTH. Pure functions."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from nostr_client.network.check.answers import Answer
 
 _OFF: Final = 60.0
-"""Seconds that a clock may be off: relays refuse events from a few minutes on."""
+"""Seconds that a clock may be off: relays refuse events with an error of a few minutes."""
 
 SHOWN: Final = {45: ("count.answer", "COUNT"), 77: ("neg.answer", "negentropy")}
-"""NIPs that a check sees, by the test that shows them."""
+"""NIPs that a check covers, by the test that shows them."""
 
 
 def form(info: RelayInfo) -> Finding | None:
-    """The document's fields are of the right types."""
+    """The fields of the document have the right types."""
     if not info.warnings:
         return None
     return wrong("document.form", f"Fields of its document: {', '.join(info.warnings)}.")
 
 
 def nips(info: RelayInfo, found: Mapping[str, Finding]) -> Finding | None:
-    """What the document lists is what the relay shows. `found`: the findings by test."""
+    """The document lists the NIPs that the relay shows. `found`: the findings by test."""
     false, more = [], []
     for nip, (test, name) in SHOWN.items():
         one = found.get(test)
@@ -41,14 +41,14 @@ def nips(info: RelayInfo, found: Mapping[str, Finding]) -> Finding | None:
         elif there and not info.supports(nip):
             more.append(f"{nip} ({name})")
     if false:
-        return wrong("document.nips", f"It lists NIP-{', NIP-'.join(false)} and has it not.")
+        return wrong("document.nips", f"It lists NIP-{', NIP-'.join(false)} and does not have it.")
     if more and info.supported_nips:
         return noted("document.nips", f"It has NIP-{', NIP-'.join(more)} and does not list it.")
     return None
 
 
 def wants_auth(info: RelayInfo, wanted: bool, served: bool) -> Finding | None:
-    """`auth_required` is true. `wanted`: it asked for AUTH; `served`: it served without."""
+    """`auth_required` is correct. `wanted`: it asked for AUTH; `served`: it served without AUTH."""
     said = info.limitation.auth_required
     if said and served and not wanted:
         return wrong("document.auth", "It says `auth_required` and serves without AUTH.")
@@ -58,7 +58,7 @@ def wants_auth(info: RelayInfo, wanted: bool, served: bool) -> Finding | None:
 
 
 def clock(said: float, now: float) -> Finding | None:
-    """The relay's clock, both in Unix seconds."""
+    """The relay's clock is right; both times in Unix seconds."""
     off = said - now
     if abs(off) <= _OFF:
         return None
@@ -67,7 +67,7 @@ def clock(said: float, now: float) -> Finding | None:
 
 
 def spelling(tried: Mapping[str, Answer | None]) -> Finding | None:
-    """AUTH is taken for each spelling of the URL. None in `tried`: no challenge came."""
+    """AUTH is accepted for each spelling of the URL. None in `tried`: no challenge came."""
     answers = {url: one for url, one in tried.items() if one is not None}
     taken = [url for url, one in answers.items() if one.end is End.ANSWERED]
     refused = [url for url in answers if url not in taken]

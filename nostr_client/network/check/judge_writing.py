@@ -1,4 +1,4 @@
-"""Judges what became of the events that a check wrote: pure functions."""
+"""Judge how a relay treated the events that a check wrote: pure functions."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ if TYPE_CHECKING:
     from nostr_client.network.check.answers import Answer, Counted, Reading
 
 
-def stored(told: Answer, served: Reading, event_id: str) -> Finding | None:
-    """An event that the relay took comes back."""
-    if told.end is End.CLOSED:
-        return noted("write.stored", f"It refuses our event: {told.reason!r}.")
-    if told.end is not End.ANSWERED:
-        return wrong("write.stored", f"An EVENT gets no OK: {told.in_words}.")
+def stored(answer: Answer, served: Reading, event_id: str) -> Finding | None:
+    """An event that the relay accepted comes back."""
+    if answer.end is End.CLOSED:
+        return noted("write.stored", f"It refuses our event: {answer.reason!r}.")
+    if answer.end is not End.ANSWERED:
+        return wrong("write.stored", f"An EVENT gets no OK: {answer.in_words}.")
     if event_id in served.ids:
         return None
     return wrong("write.stored", "It says OK to an event and does not serve it.")
 
 
-def forged(told: Answer, served: Reading) -> Finding | None:
-    """An event whose signature does not hold is refused."""
+def forged(answer: Answer, served: Reading) -> Finding | None:
+    """An event with an invalid signature is refused."""
     if served.events:
-        return wrong("write.forged", "It takes an event whose signature does not hold.")
-    if told.end is End.ANSWERED:
-        return wrong("write.forged", "It says OK to an event whose signature does not hold.")
-    if told.end is not End.CLOSED:
-        return wrong("write.forged", f"A forged event gets no OK: {told.in_words}.")
+        return wrong("write.forged", "It accepts an event whose signature is invalid.")
+    if answer.end is End.ANSWERED:
+        return wrong("write.forged", "It says OK to an event whose signature is invalid.")
+    if answer.end is not End.CLOSED:
+        return wrong("write.forged", f"A forged event gets no OK: {answer.in_words}.")
     return None
 
 
-def repeated(told: Answer) -> Finding | None:
-    """An event that the relay has already gets OK true (NIP-01)."""
-    if told.end is End.ANSWERED:
+def repeated(answer: Answer) -> Finding | None:
+    """An event that the relay already has gets OK true (NIP-01)."""
+    if answer.end is End.ANSWERED:
         return None
-    return wrong("write.repeated", f"An event that it has already: {told.in_words}.")
+    return wrong("write.repeated", f"An event that it has already: {answer.in_words}.")
 
 
 def older(served: Reading, newer: str) -> Finding | None:
-    """The newer version of an addressable event stays alone."""
+    """Only the newer version of an addressable event stays."""
     if served.ids <= {newer}:
         return None
     return wrong("write.versions", "It serves the older version of an addressable event.")
@@ -62,7 +62,7 @@ def ephemeral(served: Reading) -> Finding | None:
 
 
 def foreign(served: Reading, event_id: str) -> Finding | None:
-    """A deletion by somebody else does nothing (NIP-09)."""
+    """A deletion by another key has no effect (NIP-09)."""
     if event_id in served.ids or served.end is not End.ANSWERED:
         return None
     return wrong("write.foreign", "A deletion by another key deleted our event.")
@@ -73,7 +73,7 @@ def deleted(served: Reading, again: Reading, counted: Counted | None) -> Finding
     if served.events:
         return wrong("write.deletion", "It serves an event that its author deleted (NIP-09).")
     if again.events:
-        return wrong("write.deletion", "It takes an event again that its author deleted.")
+        return wrong("write.deletion", "It accepts an event again that its author deleted.")
     if counted is not None and counted.count:
         return wrong("write.deletion", "It counts an event that its author deleted.")
     return None

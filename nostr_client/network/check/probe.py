@@ -1,7 +1,7 @@
-"""Talks to one relay in single exchanges, frame by frame, within a budget of messages.
+"""Talk to one relay in single exchanges, frame by frame, within a budget of messages.
 
-`Relay` mends what relays do wrong. A check has to see it, so it reads frames itself. Exchanges
-come one after the other; the connection is made again when the relay drops it.
+`Relay` repairs what relays do wrong. A check has to see it, so the probe reads frames itself.
+Exchanges run one after the other; the probe connects again if the relay drops the connection.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MOST: Final = 200
 """Messages of one check, connections and the document included."""
 
 _MOST_FRAMES: Final = 5_000
-"""Frames of one exchange: ten times the largest page that is asked for."""
+"""Frames of one exchange: ten times the largest page that is requested."""
 
 _MOST_ROUNDS: Final = 24
 """Rounds of a NIP-77 session over some thousands of ids; an honest one has four."""
@@ -51,11 +51,11 @@ AnswerT = TypeVar("AnswerT", bound=Answer)
 
 
 class Spent(Exception):
-    """The check may send no more messages."""
+    """The check has spent its budget of messages."""
 
 
 class _Frame(NamedTuple):
-    """One frame: the message, None where it is none; `label` is what the relay wrote."""
+    """One frame: the message, None if invalid; `label` is the relay's word for it."""
 
     message: wire.RelayMessage | None
     label: str
@@ -63,7 +63,7 @@ class _Frame(NamedTuple):
 
 
 class Raw(NamedTuple):
-    """What came for one message. `final`: the frame that ended it."""
+    """What arrived for one message. `final`: the frame that ended it."""
 
     frames: list[_Frame]
     end: End
@@ -95,8 +95,8 @@ class Raw(NamedTuple):
 class Probe:
     """See the module. `address` is dialled; `wait`: seconds of silence that end an exchange.
 
-    `signer` answers AUTH where the relay refuses without; None: nobody does. `now` gives Unix
-    seconds. Close it last.
+    `signer` answers AUTH if the relay refuses without; None: nobody does. `now` gives Unix seconds.
+    Close it last.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Probe:
         self.address = address
         self.asked = 0
         self.date: tuple[float, float] | None = None
-        """What the relay's clock said in the handshake, and ours, both in Unix seconds."""
+        """The relay's clock in the handshake, and ours, both in Unix seconds."""
         self.challenge: str | None = None
         self.strays: list[str] = []
         """What is wrong with frames that belong to no request."""
@@ -135,10 +135,10 @@ class Probe:
         """Unix seconds."""
         return int(self._now())
 
-    # Life.
+    # Lifetime.
 
     async def connect(self) -> None:
-        """Connect where there is no connection. Raises NetworkError, Spent."""
+        """Connect if there is no connection. Raises NetworkError, Spent."""
         if self._socket is not None:
             return
         if self._connections >= _CONNECTIONS:
@@ -152,19 +152,19 @@ class Probe:
             self.date = socket.date, self._now()
 
     async def reconnect(self, address: str | None = None) -> None:
-        """Connect anew, to another spelling where one is given. Raises NetworkError, Spent."""
+        """Connect again, to another spelling if one is given. Raises NetworkError, Spent."""
         await self.close()
         self.address = address or self.address
         await self.connect()
 
     async def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         socket, self._socket = self._socket, None
         if socket is not None:
             await socket.close()
 
     async def document(self, accept: str) -> bytes:
-        """The NIP-11 document. Raises NetworkError, ProtocolError, Spent."""
+        """Fetch the NIP-11 document. Raises NetworkError, ProtocolError, Spent."""
         await self._admit()
         return await self._transport.get_document(self.address, accept=accept)
 
@@ -192,7 +192,7 @@ class Probe:
         return await self._count(filters, [one.to_dict() for one in filters])
 
     async def count_raw(self, filter: dict[str, object]) -> Counted:
-        """Ask for a count by what need not be a filter. Raises NetworkError, Spent."""
+        """Ask for a count with any JSON as the filter. Raises NetworkError, Spent."""
         return await self._count((), [filter])
 
     async def _count(self, filters: tuple[Filter, ...], asked: Sequence[object]) -> Counted:
@@ -213,7 +213,7 @@ class Probe:
         )
 
     async def compare(self, filter: Filter, storage: Storage) -> Compared:
-        """One NIP-77 session to its end. Raises NetworkError, Spent; safe to cancel."""
+        """Run one NIP-77 session to its end. Raises NetworkError, Spent; safe to cancel."""
         sub_id, engine = self._new_id("n"), Initiator(storage, frame_limit=_FRAME)
         text = wire.NegOpen(sub_id, filter, engine.initiate()).to_json()
         have: set[str] = set()
@@ -244,7 +244,7 @@ class Probe:
         )
 
     async def negotiate(self, filter: Filter, hex_text: str) -> Compared:
-        """The first answer to a NEG-OPEN with any text. Raises NetworkError, Spent."""
+        """Return the first answer to a NEG-OPEN with any text. Raises NetworkError, Spent."""
         sub_id = self._new_id("n")
         text = json.dumps(["NEG-OPEN", sub_id, filter.to_dict(), hex_text])
         raw = await self._authorized(text, sub_id, wire.NegMsg)
@@ -255,7 +255,7 @@ class Probe:
         return Compared(filter=filter, first=first, **raw.about())
 
     async def read_raw(self, filter: dict[str, object]) -> Answer:
-        """How a REQ with what need not be a filter ends. Raises NetworkError, Spent."""
+        """Return how a REQ with any JSON as the filter ends. Raises NetworkError, Spent."""
         sub_id = self._new_id("r")
         raw = await self._exchange(json.dumps(["REQ", sub_id, filter]), sub_id, wire.Eose)
         if raw.end is End.ANSWERED:
@@ -263,12 +263,12 @@ class Probe:
         return Answer(**raw.about())
 
     async def publish(self, event: Event) -> Answer:
-        """Hand an event over; ANSWERED: the relay says that it holds it. Raises as `read`."""
+        """Publish an event; ANSWERED: the relay says that it has it. Raises as `read`."""
         raw = await self._authorized(wire.Publish(event).to_json(), event.id, wire.Ok)
         return Answer(**raw.about())
 
     async def authenticate(self, signer: Signer) -> Answer | None:
-        """Answer the challenge; None where none comes. Raises NetworkError, Spent."""
+        """Answer the challenge; None if the relay sent none. Raises NetworkError, Spent."""
         if self.challenge is None:
             await self._gather(lambda frame: isinstance(frame.message, wire.AuthChallenge))
         if self.challenge is None:
@@ -282,15 +282,15 @@ class Probe:
     # Frames.
 
     async def _authorized(self, text: str, request_id: str, answers: type) -> Raw:
-        """One exchange, and once more after AUTH where the relay wants it and we can."""
+        """Run one exchange; repeat it after AUTH if required and possible."""
         raw = await self._exchange(text, request_id, answers)
         if classify(raw.reason) is not Reason.AUTH_REQUIRED or raw.end is End.ANSWERED:
             return raw
         self.wanted_auth = True
         if self.signer is None or self.authenticated:
             return raw
-        told = await self.authenticate(self.signer)
-        if told is None or told.end is not End.ANSWERED:
+        answer = await self.authenticate(self.signer)
+        if answer is None or answer.end is not End.ANSWERED:
             return raw
         return await self._exchange(text, request_id, answers)
 
@@ -334,7 +334,7 @@ class Probe:
         return _read(data)
 
     def _note(self, frame: _Frame, request_id: str) -> None:
-        """Remember a challenge, and what belongs to no request."""
+        """Remember a challenge, and frames that belong to no request."""
         message = frame.message
         if isinstance(message, wire.AuthChallenge):
             self.challenge = message.challenge
@@ -348,7 +348,7 @@ class Probe:
             self._budget.refused(asyncio.get_running_loop().time())
 
     async def _send(self, text: str, *, connect: bool = False) -> None:
-        """Send one message; after the end of the connection only where `connect` says so."""
+        """Send one message; reconnect first only if `connect` says so."""
         if connect:
             await self.connect()
         if self._socket is None:
@@ -417,7 +417,7 @@ def _ended(frames: list[_Frame], final: _Frame) -> Raw:
 def _turn(
     engine: Initiator, message: bytes, have: set[str], need: set[str]
 ) -> tuple[str, bytes | None]:
-    """Take one answer in; what is wrong with it, and the next message."""
+    """Process one answer; return what is wrong with it, and the next message."""
     try:
         round_ = engine.reconcile(message)
     except NegentropyError as error:
@@ -428,7 +428,7 @@ def _turn(
 
 
 async def _forged(events: Sequence[Event]) -> frozenset[str]:
-    """Ids of the events that do not hold, checked in a thread."""
+    """Return ids of the invalid events, checked in a thread."""
     if not events:
         return frozenset()
     results = await asyncio.to_thread(verify_many, events)

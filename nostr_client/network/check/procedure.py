@@ -1,4 +1,4 @@
-"""The check of one relay from its document to its deletions, within a budget of messages."""
+"""Check one relay from its document to its deletions, within a budget of messages."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from nostr_client.network.check.ask_reading import Sample
 
 WAIT: Final = 10.0
-"""Seconds of silence after which a relay does not answer."""
+"""Seconds of silence after which a request counts as unanswered."""
 
 _JSON: Final = (b"{", b"[")
-"""How JSON begins: what begins otherwise is a page for people, of a relay without NIP-11."""
+"""The first characters of JSON: other text is a page for people, from a relay without NIP-11."""
 
 
 async def check_relay(
@@ -52,11 +52,11 @@ async def check_relay(
     now: Callable[[], float] = time.time,
     budgets: Budgets | None = None,
 ) -> CheckReport:
-    """Check one relay; a finding for each test, "not tested" among them.
+    """Check one relay; return a finding for each test, "not tested" included.
 
-    `signer` answers AUTH where the relay asks for it; `write`: a few events of that key are
-    written and deleted again. `wait`: seconds of silence that end a request. `most`: messages at
-    most. Raises InvalidRelayURL, and NetworkError when no connection can be made. Safe to cancel.
+    `signer` answers AUTH if the relay asks for it; `write`: a few events of that key are written
+    and deleted again. `wait`: seconds of silence that end a request. `most`: messages at most.
+    Raises InvalidRelayURL, and NetworkError if no connection can be made. Safe to cancel.
     """
     options = options or Options()
     transport = Transport(options)
@@ -81,7 +81,7 @@ async def check_relay(
 
 
 class _Check:
-    """One check; `why`: the reason for tests that were not reached."""
+    """One check; `why`: the reason for tests that did not run."""
 
     def __init__(self, probe: Probe) -> None:
         self._probe = probe
@@ -89,7 +89,7 @@ class _Check:
         self._reader = Reader(probe, self._findings)
         self._info: RelayInfo | None = None
         self._sample: Sample | None = None
-        self.why = "the check did not come to it"
+        self.why = "the check ended before this test"
 
     async def run(self, writer: Signer | None) -> Findings:
         await self._probe.connect()
@@ -112,7 +112,7 @@ class _Check:
         return self._findings
 
     async def _with(self, sample: Sample) -> None:
-        """The tests that need some events of the relay."""
+        """Run the tests that need some events of the relay."""
         await self._reader.parts(sample)
         await Teller(self._probe, self._findings, self._reader, sample).run()
         longest = self._info.limitation.max_message_length if self._info else None
@@ -143,7 +143,7 @@ class _Check:
         self._findings.right("clock")
 
     async def _auth(self) -> None:
-        """AUTH for both spellings of the address, each on a connection of its own."""
+        """Test AUTH for both spellings of the address, each on its own connection."""
         signer, spelled = self._probe.signer, self._probe.address
         if signer is None:
             self._findings.skip("no key was given", "auth.spelling")
@@ -159,7 +159,7 @@ class _Check:
         self._findings.add(judge_standing.spelling(tried))
         if any(one is not None and one.end == "answered" for one in tried.values()):
             self._findings.right("auth.spelling")
-        self._findings.skip("it takes no AUTH of this key", "auth.spelling")
+        self._findings.skip("it refuses AUTH with this key", "auth.spelling")
 
     async def _write(self, signer: Signer | None) -> None:
         if signer is None:
@@ -169,7 +169,7 @@ class _Check:
         await Writer(self._probe, self._findings, signer, counts=counts).run()
 
     def _standing(self) -> None:
-        """What the document says, by what was seen."""
+        """Compare the document with what the tests showed."""
         info = self._info
         if info is None:
             return
@@ -181,7 +181,7 @@ class _Check:
         if said is None or sample is None:
             self._findings.skip("it names no `max_limit`", "document.limits")
             return
-        self._findings.add(judge_reading.told_page(said, sample.page, sample.more))
+        self._findings.add(judge_reading.stated_page_limit(said, sample.page, sample.more))
         self._findings.right("document.limits")
 
     def _outcome(self, test: str) -> Outcome | None:

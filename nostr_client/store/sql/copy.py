@@ -1,8 +1,9 @@
-"""A store as a plain SQLite file that any tool opens: the views as tables, with indexes and search.
+"""Copy a store into a plain SQLite file that any tool opens: the views as tables, with indexes and
+full-text search.
 
-The tables are those of `views`, columns and meaning alike. `events` can be searched in full text,
-and read back into a store, event by event. Beside the file stands what Datasette shows of it:
-descriptions and questions to begin with.
+The tables have the columns and the meaning of `views`. `events` has a full-text index, and an
+import reads it back into a store, event by event. `metadata` makes the file that gives Datasette
+the descriptions and some first queries.
 """
 
 from __future__ import annotations
@@ -39,23 +40,25 @@ if TYPE_CHECKING:
     Progress = Callable[[int, int], None]
 
 OWN: Final = (CLAIMS, WATCH_HISTORY, COUNTERS)
-"""Views of what this user asked and counted, which no relay gave: they leave only where asked."""
+"""Views of what this user asked and counted. No relay sent them, so a copy has them only on
+request."""
 
 SEARCH: Final = "events_fts"
 _SEARCHED: Final = f"kind NOT IN ({', '.join(map(str, sorted(ENCRYPTED)))})"
 
 _EVENT_COLUMNS: Final = "id, pubkey, created_ts, kind, tags, content, sig"
 _SEARCH_BYTES: Final = 64 * 2**20
-"""Bytes of words that are gathered before they are written: fewer parts to merge."""
+"""Bytes of words that FTS5 collects before it writes a segment: fewer segments to merge."""
 
 _ROWS: Final = 500
-"""Events that are read at once: a follow list has a hundred kilobytes."""
+"""Rows fetched at once: a follow list takes about a hundred kilobytes."""
 
 
 class Chosen(NamedTuple):
-    """What a copy holds: the events with these ids (32 bytes), all public ones, or all of them.
+    """Which events a copy has: those with these ids (32 bytes), all public ones, or all of them.
 
-    `ids` None: whatever is public, or everything where `private` is set. `private` brings OWN too.
+    `ids` None: every public event, or every event if `private` is set. `private` adds the views of
+    OWN.
     """
 
     ids: Iterable[bytes] | None = None
@@ -65,14 +68,14 @@ class Chosen(NamedTuple):
 def export_sqlite(
     store: Path, target: Path, chosen: Chosen, now: int, progress: Progress | None = None
 ) -> tuple[int, int]:
-    """Copy a store into a new file, which appears whole or not at all; blocks.
+    """Copy a store into a new file, which appears complete or not at all; blocks.
 
-    Returns how many events it has, and how many private ones were left out of all public ones.
-    `progress` gets tables done and all of them. Raises StoreError, InvalidInput where the target is
-    there.
+    Returns the number of events in the copy, and the number of private events that a copy of all
+    public ones leaves out. `progress` receives the tables done and their total. Raises StoreError,
+    and InvalidInput if the target exists.
     """
     if target.exists():
-        raise InvalidInput(f"{target} is there; choose another name or remove it")
+        raise InvalidInput(f"{target} exists; choose another name or remove it")
     part = target.with_name(f"{target.name}.part")
     part.unlink(missing_ok=True)
     try:
@@ -118,7 +121,7 @@ def _copied(
 
 
 def _create_visible(conn: sqlite3.Connection, chosen: Chosen, now: int) -> None:
-    """The events to copy and their tags, as temporary views."""
+    """Make the events to copy and their tags temporary views."""
     add_functions(conn)
     everything = chosen.private or chosen.ids is not None
     select = visible_events("store", now, None if everything else frozenset())
@@ -132,9 +135,10 @@ def _create_visible(conn: sqlite3.Connection, chosen: Chosen, now: int) -> None:
 
 
 def _create_table(conn: sqlite3.Connection, view: View) -> None:
-    """A view's rows as a table with its key and its indexes.
+    """Write a view's rows as a table with its key and its indexes.
 
-    Those of several columns are made afterwards, of sorted rows: a third of the time.
+    Indexes of several columns are made afterwards, over sorted rows: that takes a third of the
+    time.
     """
     columns = ", ".join(f"{column.name} {column.type}" for column in view.columns)
     single = len(view.key) == 1
@@ -154,9 +158,9 @@ def _create_table(conn: sqlite3.Connection, view: View) -> None:
 
 
 def _create_search(conn: sqlite3.Connection) -> None:
-    """Full text of the contents that are no ciphertext.
+    """Index the full text of all contents that are not ciphertext.
 
-    Datasette finds it by the text of this statement, double quotes included.
+    Datasette recognises the index by the text of this statement, double quotes included.
     """
     conn.execute(
         f'CREATE VIRTUAL TABLE main.{SEARCH} USING FTS5 (content, content="events",'
@@ -171,7 +175,8 @@ def _create_search(conn: sqlite3.Connection) -> None:
 
 
 def read_back(path: Path) -> Iterator[bytes]:
-    """The events of a copy as JSON lines, oldest first. Raises InvalidInput for another file."""
+    """Yield the events of a copy as JSON lines, oldest first. Raises InvalidInput for any other
+    file."""
     columns = _EVENT_COLUMNS.split(", ")
     uri = file_uri(path, "ro")
     # an import reads in threads, one at a time
@@ -186,7 +191,7 @@ def read_back(path: Path) -> Iterator[bytes]:
 
 
 def _line(row: dict[str, Any]) -> bytes:
-    """A row as a line; what is no event is seen where the line is parsed."""
+    """Return a row as a line of JSON; the parser of lines refuses a row that is not an event."""
     tags = row["tags"]
     fields = row | {"tags": msgspec.Raw(tags.encode() if isinstance(tags, str) else b"null")}
     fields["created_at"] = fields.pop("created_ts")
@@ -227,11 +232,11 @@ QUERIES: Final = {
         " WHERE events_fts MATCH :words ORDER BY e.created_ts DESC LIMIT 100",
     ),
 }
-"""Questions that Datasette offers: a title and the SQL of each."""
+"""Queries that Datasette offers: a title and the SQL of each."""
 
 
 def metadata(database: str, *, own: bool) -> dict[str, Any]:
-    """What `datasette -m` takes for a copy whose file is named `<database>.<ending>`."""
+    """Return the metadata (`datasette -m`) of a copy whose file is named `<database>.<ending>`."""
     tables = {
         view.name: {
             "description": view.about,

@@ -1,6 +1,7 @@
-"""What the views compute in Python: identifiers, profiles, what a reaction is to, what a zap paid.
+"""SQL functions in Python for the views: identifiers, profiles, the target of a reaction, the
+amount of a zap.
 
-The rules are those of `codecs`, by which counts and derived tables go too.
+They use the rules of `codecs`, as counts and derived tables do.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ if TYPE_CHECKING:
 
 NUL: Final = "\x00"
 SHOWN_NUL: Final = "\ufffd"
-"""SQLite's JSON functions end a text at a NUL; this sign stands for it."""
+"""SQLite's JSON functions end a text at a NUL; this character replaces it."""
 
 _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def add_functions(conn: sqlite3.Connection) -> None:
-    """Give a connection the functions that the views call."""
+    """Register the functions that the views call on a connection."""
     functions: dict[str, tuple[int, Callable[..., str | bool | None]]] = {
         "tags_json": (1, tags_json),
         "is_private": (3, private),
@@ -49,7 +50,7 @@ def add_functions(conn: sqlite3.Connection) -> None:
 
 
 def tags_json(raw: bytes) -> str:
-    """The tags of a row as JSON text in which nothing ends early."""
+    """Return the tags of a row as JSON text without a NUL."""
     if b"\\u0000" not in raw:
         return raw.decode()
     shown = [[part.replace(NUL, SHOWN_NUL) for part in tag] for tag in decode_tags(raw)]
@@ -67,7 +68,8 @@ def npub(pubkey: bytes) -> str:
 
 
 def profile(content: bytes | None, field: str) -> str | None:
-    """A text of a profile's content (kind 0); None where it has none, or is no JSON object."""
+    """Return one text of a profile's content (kind 0); None if it is missing or the content is not
+    a JSON object."""
     if content is None:
         return None
     try:
@@ -78,25 +80,25 @@ def profile(content: bytes | None, field: str) -> str | None:
 
 
 def reacted_to_of(tags: bytes) -> str | None:
-    """The event id that a reaction is to (NIP-25)."""
+    """Return the id of the event that a reaction is to (NIP-25)."""
     return reacted_to(_event(REACTION, tags))
 
 
 def label_of(content: bytes) -> str:
-    """What a reaction says: `+`, `-`, or its text."""
+    """Return the label of a reaction: `+`, `-`, or its text."""
     return reaction_label(_event(REACTION, b"[]", content.decode()))
 
 
 def place_of(tags: bytes, target: str) -> str | None:
-    """`direct` or `thread` for a reply to a target (NIP-10), None for a mention."""
+    """Return `direct` or `thread` for a reply to a target (NIP-10), None for a mention."""
     return reply_place(_event(TEXT_NOTE, tags), target)
 
 
-@lru_cache(64)  # one row asks for each column of its zap
+@lru_cache(64)  # SQLite asks for each column of a zap in turn
 def zap_of(tags: bytes) -> str | None:
-    """The zap of a receipt that holds (NIP-57) as a JSON array; None for one that does not.
+    """Return the zap of a valid receipt (NIP-57) as a JSON array; None for an invalid one.
 
-    The array has millisats, sender, receiver and what was zapped.
+    The array has millisats, sender, receiver and target.
     """
     found = read_zap(_event(RECEIPT, tags))
     if found is None:
@@ -106,11 +108,11 @@ def zap_of(tags: bytes) -> str | None:
 
 
 def _event(kind: int, tags: bytes, content: str = "") -> Event:
-    """An event of which the rules read kind, tags and content alone."""
+    """Return an event for rules that read only kind, tags and content."""
     return Event("", "", 0, kind, _tags(tags), content, "")
 
 
-@lru_cache(256)  # a note is asked for each of its tags
+@lru_cache(256)  # SQLite asks for a note once per tag
 def _tags(raw: bytes) -> Tags:
     try:
         return decode_tags(raw)

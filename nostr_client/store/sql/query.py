@@ -1,9 +1,9 @@
-"""Run one SELECT over the views of a store, beside whoever writes it.
+"""Run one SELECT over the views of a store while another process may write it.
 
-The store is attached read-only under a name that nobody can guess, and its own tables are hidden
-behind empty views of their names: so only the documented views reach it, and with them the rule for
-private kinds. An authorizer of SQLite allows reading and nothing else, each with a reason. A time,
-rows and the size of values are limited.
+The store is attached read-only under a random schema name, and empty views hide its own tables: a
+statement can reach only the documented views, which apply the rule for private kinds. An authorizer
+of SQLite allows reading and nothing else, and gives a reason for each refusal. Time, rows and the
+size of values are limited.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MOST_ROWS: Final = 10_000
-"""Rows that an answer has at most: a screen shows fewer, and an export has all."""
+"""Most rows of an answer: a screen shows fewer, and an export has all."""
 
 MOST_SECONDS: Final = 30.0
-"""A question over a million events takes a few seconds; more is a mistake in a join."""
+"""A query over a million events takes a few seconds; a longer one has a mistake in a join."""
 
 _VALUE_BYTES: Final = 64 * 2**20
-"""Bytes of one value, and of one row: above every event, below the memory."""
+"""Bytes of one value, and of one row: more than any event, less than memory allows."""
 
 _SQL_BYTES: Final = 100_000
 _STEPS: Final = 10_000
-"""Steps of SQLite's machine between two looks at the clock: about half a millisecond."""
+"""Steps of SQLite's machine between two checks of the time limit: about half a millisecond."""
 
 _EVENTS: Final = re.compile(rf"\b{EVENTS.name}\b", re.IGNORECASE)
 _JSON: Final = frozenset({"json_each", "json_tree"})
@@ -72,7 +72,7 @@ _REFUSALS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The answer: names of columns, rows, and whether there were more rows than asked for."""
+    """The answer: names of columns, rows, and whether more rows than requested exist."""
 
     columns: tuple[str, ...]
     rows: list[tuple[Any, ...]]
@@ -81,10 +81,10 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
-    """How a store is asked: what is shown, and the limits.
+    """What a query can see, and its limits.
 
-    `private`: private kinds that are shown; None: all of them. `now`: Unix seconds, for what has
-    expired. `clock`: seconds that only grow, for the time limit.
+    `private`: private kinds that are visible; None: all of them. `now`: Unix seconds, which decide
+    what has expired. `clock`: monotonic seconds for the time limit.
     """
 
     private: Collection[int] | None = frozenset()
@@ -94,8 +94,11 @@ class Asking:
     clock: Callable[[], float] = field(default=time.monotonic)
 
     def ask(self, path: Path, sql: str) -> Found:
-        """The answer of one SELECT; blocks. Raises InvalidInput for one that is refused or wrong,
-        StoreError where the time is over or the store cannot be read."""
+        """Return the answer of one SELECT; blocks.
+
+        Raises InvalidInput if the statement is refused or wrong, StoreError if it exceeds the time
+        limit or the store cannot be read.
+        """
         with viewed(path, int(self.now()), self.private) as viewing:
             return self._ask(viewing, sql)
 
@@ -123,7 +126,7 @@ class Asking:
             return StoreError(f"the query took longer than {self.seconds:g} s and was ended")
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
         if code == sqlite3.SQLITE_INTERRUPT:
-            raise KeyboardInterrupt from error  # Ctrl-C came while SQLite looked at the clock
+            raise KeyboardInterrupt from error  # Ctrl-C came during the check of the time limit
         if isinstance(error, sqlite3.DatabaseError) and code in _STORE_FAULTS:
             return store_error(error)
         return InvalidInput(f"the query cannot be run: {clip(str(error))}")
@@ -147,32 +150,33 @@ class Viewing:
 
     @property
     def events(self) -> str:
-        """The name of the visible events, as rows of the store."""
+        """The view of the visible events, as rows of the store."""
         return f"{self.schema}_events"
 
     @property
     def tags(self) -> str:
-        """The name of their tags."""
+        """The view of their tags."""
         return f"{self.schema}_tags"
 
     def select(self, view: View) -> str:
-        """The SELECT of a view's rows, or of none where the store never had that part."""
+        """Return the SELECT of a view's rows; an empty one if the store never had that part."""
         whole = self.hidden.issuperset(view.needs)
         return view.select(self.schema, self.events, self.tags) if whole else view.empty()
 
     def create(self, view: View) -> None:
-        """Make a view, in the place of one of its name."""
+        """Create a view; replace an existing one of the same name."""
         self.conn.execute(f"DROP VIEW IF EXISTS temp.{view.name}")
         self.conn.execute(f"CREATE TEMP VIEW {view.name} AS {self.select(view)}")
 
     def fit(self, sql: str) -> None:
-        """Make `events` quick to join where a statement reads its ids beside another view's."""
+        """Store the ids of `events` in a table if a statement joins them with another view: joins
+        are quick then."""
         refused = _Refusals(self)
         self.conn.set_authorizer(refused.look)
         try:
             self.conn.execute(f"EXPLAIN {sql}").close()
         except (sqlite3.Error, sqlite3.Warning):
-            return  # the statement itself fails too, and says why
+            return  # the statement itself fails too, and gives the reason
         finally:
             self.conn.set_authorizer(None)
         joined = len({view for view, _ in refused.read}) > 1 or len(_EVENTS.findall(sql)) > 1
@@ -184,7 +188,7 @@ class Viewing:
 
 @contextmanager
 def viewed(path: Path, now: int, private: Collection[int] | None) -> Iterator[Viewing]:
-    """A connection in which the views stand over a store, read-only. Raises StoreError."""
+    """Open a connection that has the views of a store, read-only. Raises StoreError."""
     check_file(path)
     if not path.exists() or not path.stat().st_size:
         raise StoreError(f"no store at {path}")
@@ -201,7 +205,7 @@ def viewed(path: Path, now: int, private: Collection[int] | None) -> Iterator[Vi
 
 
 def _check(path: Path) -> None:
-    """Raise StoreError where the file is no store of this version."""
+    """Raise StoreError if the file is not a store of this version."""
     with closing(sqlite3.connect(file_uri(path, "ro"), uri=True)) as conn:
         check_current(conn, [STORE])
 
@@ -209,7 +213,7 @@ def _check(path: Path) -> None:
 def _create_views(
     conn: sqlite3.Connection, schema: str, now: int, private: Collection[int] | None
 ) -> Viewing:
-    """Make the views, and hide the store's tables."""
+    """Create the views, and hide the store's tables."""
     tables = {name for (name,) in conn.execute(f"SELECT name FROM {schema}.sqlite_schema")}
     viewing = Viewing(conn, schema, frozenset(tables))
     add_functions(conn)
@@ -234,7 +238,7 @@ def _limit(conn: sqlite3.Connection) -> None:
 
 
 class _Refusals:
-    """SQLite's authorizer: reading the views is allowed; `why` says what was not."""
+    """SQLite's authorizer: allows reads of the views; `why` is the reason of a refusal."""
 
     def __init__(self, viewing: Viewing) -> None:
         self._schema = viewing.schema
@@ -273,7 +277,7 @@ class _Refusals:
             return self._hint(table)  # no view can have such a name and hide it
         ours = schema == self._schema or table.startswith(self._schema)
         counted = table in self._hidden and not column and schema is None
-        # count(*) of a view names the table below it; of a hidden table, the view in its place
+        # count(*) of a view names the table below it; of a hidden table, the view that replaces it
         if table in self._views:
             self.read.add((table, column))
         if ours or counted or table in self._views or table in _JSON:
@@ -282,7 +286,7 @@ class _Refusals:
 
     def _hint(self, table: str) -> str:
         names = ", ".join(view.name for view in VIEWS)
-        return f"{clip(table, 60)} is none of the views: {names}"
+        return f"{clip(table, 60)} is not one of the views: {names}"
 
 
 class _Deadline:
@@ -292,13 +296,13 @@ class _Deadline:
         self.over = False
 
     def passed(self) -> bool:
-        """Whether the time is over; SQLite then ends the statement."""
+        """Whether the time limit has passed; SQLite then ends the statement."""
         self.over = self._clock() > self._end
         return self.over
 
 
 def _distinct(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The names of columns, the second of one name as `name_2`."""
+    """Return the names of columns; a second one of the same name becomes `name_2`."""
     found: dict[str, None] = {}
     for name in names:
         number, candidate = 2, name

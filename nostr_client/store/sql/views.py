@@ -1,8 +1,8 @@
-"""The views that `store sql` asks, and that exports write as tables: columns, meaning, SQL.
+"""The views that `store sql` queries and exports write as tables: columns, meaning, SQL.
 
-Ids and keys are lower-case hex, times are ISO 8601 in UTC beside Unix seconds; a time after the
-year 9999 has seconds alone. Expired events (NIP-40) are in no view, and private ones in none unless
-their kinds are named. `{s}` in the SQL is the schema that the store is attached as, `{events}` and
+Ids and keys are lower-case hex. Times are ISO 8601 in UTC, beside Unix seconds; a time after the
+year 9999 has only seconds. No view has expired events (NIP-40); private events are visible only if
+their kinds are named. In the SQL, `{s}` is the schema of the attached store, `{events}` and
 `{tags}` are the visible events and their tags.
 """
 
@@ -20,7 +20,7 @@ _HEX_KEY: Final = "length(t.value) = 64 AND t.value NOT GLOB '*[^0-9a-f]*'"
 
 
 class Column(NamedTuple):
-    """A column: its name, SQLite's type of its values, and what it says."""
+    """A column: its name, SQLite's type of its values, and its meaning."""
 
     name: str
     type: str
@@ -28,10 +28,11 @@ class Column(NamedTuple):
 
 
 class View(NamedTuple):
-    """A view: what one row is, its columns, the SQL of its rows, the store's tables it needs.
+    """A view: the meaning of one row, its columns, the SQL of its rows, the store's tables it
+    needs.
 
-    `key`: columns that tell its rows apart. `indexes`: columns by which an export is searched.
-    A store that lacks a table in `needs` has an empty view: nothing of that part was ever used.
+    `key`: columns that identify a row. `indexes`: columns that an export indexes. If the store
+    lacks a table in `needs`, the view is empty: nobody has used that part yet.
     """
 
     name: str
@@ -43,13 +44,13 @@ class View(NamedTuple):
     needs: tuple[str, ...] = ("event", "author")
 
     def select(self, schema: str, events: str, tags: str) -> str:
-        """The SELECT of its rows, over the schema and the two views named."""
+        """Return the SELECT of its rows, over the schema and the two views named."""
         body = self.sql.format(s=schema, events=events, tags=tags)
         names = ", ".join(column.name for column in self.columns)
         return f"SELECT {names} FROM ({body})"
 
     def empty(self) -> str:
-        """A SELECT of no rows with its columns."""
+        """Return a SELECT of its columns without rows."""
         nothing = ", ".join(f"NULL AS {column.name}" for column in self.columns)
         return f"SELECT {nothing} WHERE 0"
 
@@ -88,13 +89,13 @@ JOINED_EVENTS: Final = EVENTS._replace(
     sql=EVENTS.sql.replace("lower(hex(e.id)) AS id", "i.id AS id")
     + " JOIN temp.{s}_ids i ON i.seq = e.seq"
 )
-"""`events` where it is joined by id: SQLite looks up no expression, so the ids stand in a table."""
+"""`events` for joins by id: SQLite cannot index an expression of a view, so a table has the ids."""
 
 IDS: Final = (
     "CREATE TEMP TABLE {s}_ids (id TEXT PRIMARY KEY, seq INTEGER NOT NULL) WITHOUT ROWID",
     "INSERT INTO {s}_ids SELECT lower(hex(id)), seq FROM {s}.event ORDER BY id",
 )
-"""Makes that table: a second for a million events."""
+"""The statement that fills that table: it takes a second for a million events."""
 
 TAGS: Final = View(
     "tags",
@@ -315,10 +316,10 @@ VIEWS: Final = (
 
 
 def visible_events(schema: str, now: int, named: Collection[int] | None) -> str:
-    """The SELECT of the events that views show at `now`, as rows of the store.
+    """Return the SELECT of the events that views show at `now`, as rows of the store.
 
-    `named`: private kinds that are shown; None: all of them. It ends in a condition, so that
-    another may follow.
+    `named`: private kinds that are visible; None: all of them. The SELECT ends in a condition, so
+    that a caller can append another.
     """
     shown = f"(e.exp IS NULL OR e.exp > {now:d})"
     if named is not None:
@@ -330,7 +331,7 @@ def visible_events(schema: str, now: int, named: Collection[int] | None) -> str:
 
 
 def visible_tags(events: str) -> str:
-    """The SELECT of the tags of visible events; `raw` are all tags of the event."""
+    """Return the SELECT of the tags of visible events; `raw` has all tags of the event."""
     return (
         "SELECT e.id, e.pubkey, e.created_at, e.kind, e.content, e.tags AS raw,"
         " j.key AS position, json_extract(j.value, '$[0]') AS name,"
@@ -340,7 +341,8 @@ def visible_tags(events: str) -> str:
 
 
 def _may_be_private(named: Collection[int]) -> str:
-    """The kinds of which an event is looked into; who names reposts names not what they hold."""
+    """Return a condition on the kinds whose events may be private; naming reposts does not show
+    what they contain."""
     kinds = {*PRIVATE_KINDS, *LISTS}.difference(named).union(REPOST_KINDS)
     jobs = _numbers([kind for kind in named if kind in JOBS])
     between = f"e.kind BETWEEN {JOBS.start} AND {JOBS.stop - 1} AND e.kind NOT IN ({jobs})"

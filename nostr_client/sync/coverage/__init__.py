@@ -1,7 +1,7 @@
-"""Which relay has which of an author's events, and a repair of what is missing.
+"""Show which relay has which of an author's events, and repair what is missing.
 
-`looking` asks, `matrix` says what it comes to; `gathering` and `plan` make the plan of a repair,
-`repair` carries it out.
+`looking` asks relays, `matrix` computes unions and gaps from the answers; `gathering` and `plan`
+make the plan of a repair, `repair` executes it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Finds the events that a repair needs: what relays lack, and who of those mentioned lacks what."""
+"""Find the events that a repair needs: what each relay lacks, and which mentioned people's relays
+lack what."""
 
 from __future__ import annotations
 
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
     from nostr_client.sync.coverage.matrix import Coverage
 
 MOST: Final = 5_000
-"""Events that one repair takes into memory, about 10 MB; a later run takes the next."""
+"""Events that one repair loads into memory, about 10 MB; a later run takes the next."""
 
 _BATCH: Final = 50
 """Ids in one REQ: relays cap filters at 100 to 1,000 values."""
 
 _MOST_PEOPLE: Final = 100
-"""People whose relay lists are looked up in one run."""
+"""People whose relay lists one run fetches."""
 
 _MOST_RELAYS: Final = 20
 """Relays of other people that one run asks: each is a connection."""
@@ -48,10 +49,12 @@ async def lacking(
     store: EventStore | None,
     named: Named,
 ) -> list[Wanted]:
-    """What each relay of a coverage lacks, with the events, downloaded where the store has none.
+    """Return what each relay of a coverage lacks, with the events; download those that the store
+    lacks.
 
-    `relays`: by the name in the coverage. `MOST` different events at most. Relays that were not
-    looked at whole lack nothing that is known. Raises StoreError. Safe to cancel.
+    `relays`: by the name in the coverage. Returns `MOST` different events at most. A relay that was
+    not read to its end contributes nothing: what it lacks is unknown. Raises StoreError. Safe to
+    cancel.
     """
     ids: dict[str, list[str]] = {}
     for relay in coverage.relays:
@@ -91,7 +94,7 @@ async def _download(
     ids: Sequence[str],
     events: dict[str, Event],
 ) -> None:
-    """Ask one holder after the other for what is still missing."""
+    """Ask one relay after the other for the ids that are still missing."""
     holders = {one: coverage.holders(one) for one in ids}
     for relay in coverage.relays:
         asked = [one for one in ids if one not in events and relay in holders[one]]
@@ -103,7 +106,7 @@ async def _download(
 
 
 async def _by_ids(relay: Relay, ids: Sequence[str]) -> dict[str, Event] | None:
-    """Verified events of these ids; None where the relay does not answer."""
+    """Return verified events of these ids; None if the relay does not answer."""
     try:
         page = await relay.fetch(Filter(ids=ids))
     except RelayError:
@@ -112,9 +115,9 @@ async def _by_ids(relay: Relay, ids: Sequence[str]) -> dict[str, Event] | None:
 
 
 class Mentions:
-    """Own recent events at the read relays (NIP-65) of the people that they mention.
+    """Return own recent events that the read relays (NIP-65) of mentioned people lack.
 
-    `relay_of` gives the relay of a URL that others name.
+    `relay_of` returns the relay of a URL that others named.
     """
 
     def __init__(
@@ -127,7 +130,8 @@ class Mentions:
     async def lacking(
         self, coverage: Coverage, events: Sequence[Event], known: Collection[str]
     ) -> tuple[list[Wanted], dict[str, Relay]]:
-        """What the readers' relays lack of `events`; `known`: URLs that the coverage looked at."""
+        """Return what the readers' relays lack of `events`; `known`: URLs that the coverage
+        compared."""
         people = dict(sorted(recipients(events).items())[:_MOST_PEOPLE])
         lists = await self._finder.lists_of(people)
         named = {key: lists[key].read for key in people if key in lists}
@@ -152,7 +156,7 @@ class Mentions:
 
 
 async def _absent(relay: Relay, ids: Collection[str]) -> dict[str, Why | None]:
-    """Those of some ids that a relay does not have, and with a reason those that are not known."""
+    """Return which of the ids a relay lacks, and which are unknown, with the reason."""
     asked = sorted(ids)
     absent: dict[str, Why | None] = {}
     for at in range(0, len(asked), _BATCH):
@@ -167,9 +171,9 @@ async def _absent(relay: Relay, ids: Collection[str]) -> dict[str, Why | None]:
 async def recent(
     coverage: Coverage, relays: Mapping[str, Relay], store: EventStore | None, now: int
 ) -> list[Event]:
-    """The author's newest events of the last 30 days that may mention somebody.
+    """Return the author's newest events of the last 30 days that may mention people.
 
-    From the store, else from the relay that has most. Raises StoreError.
+    They come from the store, else from the relay that has most. Raises StoreError.
     """
     kinds = [kind for kind in coverage.kinds if is_regular(kind) and not is_read(kind)]
     if not kinds:

@@ -1,8 +1,8 @@
-"""Looks at relays for one author's events: by ids where NIP-77 is spoken, by events elsewhere.
+"""Ask relays for one author's events: by ids if the relay supports NIP-77, else by reading events.
 
-Kinds whose versions replace each other, and deletions, are read: what they say decides which ids
-count. Everything else is compared by ids, and nothing of it is downloaded. A relay that does not
-compare, or not to the end, is read within a budget.
+Replaceable kinds and deletions are read, as their content decides which ids count. All other kinds
+are compared by ids, without a download. A relay that cannot compare, or stops before the end, is
+read within a budget.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ if TYPE_CHECKING:
     from nostr_client.sync.memory import SyncMemory
 
 KINDS: Final = (0, 1, 3, 5, 6, 7, 16, 62, 1111, 9802, 10002, 30023)
-"""What people write and want to keep: profile, notes, follows, deletions, reposts, reactions,
+"""Kinds that people write and want to keep: profile, notes, follows, deletions, reposts, reactions,
 requests to vanish, comments, highlights, relay lists and articles."""
 
 _BY_IDS: Final = Mode(ids_only=True, keep_ids=True)
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):
-    """What to look for: an author (hex), kinds, and from when on (Unix seconds, None: all)."""
+    """What to look for: an author (hex), kinds, and a start time (Unix seconds, None: all)."""
 
     author: str
     kinds: tuple[int, ...] = KINDS
     since: int | None = None
 
     def of(self, kind: int) -> Filter:
-        """The filter of one kind."""
+        """Return the filter of one kind."""
         return Filter(authors=[self.author], kinds=[kind], since=self.since)
 
 
@@ -60,11 +60,12 @@ async def look(
     budget: ReadBudget | None = None,
     now: Callable[[], float] = time.time,
 ) -> Coverage:
-    """The matrix of the author's events on `relays`, each given as (the user's spelling, relay).
+    """Return the matrix of the author's events on `relays`, each given as (the user's spelling,
+    relay).
 
-    `store`: what it has is known too, and what it has of a relay's is not named again. `budget`:
-    what is read of one relay and kind at most. What a relay does is a reason in its cell. Raises
-    StoreError. Safe to cancel.
+    `store`: its events count as known, and relays do not send them again. `budget`: the most that
+    is read of one relay and kind. A failure of a relay is a reason in its cell, not an exception.
+    Raises StoreError. Safe to cancel.
     """
     looking = _Looking(question, relays, store, budget or ReadBudget())
     syncer = Syncer(store, options=options, memory=memory, now=now)
@@ -76,7 +77,7 @@ async def look(
 
 
 class _Looking:
-    """One look, kind by kind, all relays at once."""
+    """Compares relays once, kind by kind, all relays at the same time."""
 
     def __init__(
         self,
@@ -93,10 +94,10 @@ class _Looking:
         self._local: dict[int, frozenset[str]] = {}
         self._events: dict[str, Event] = {}
         self._out: dict[str, str] = {}
-        """Why a relay is asked nothing more: it cannot be reached."""
+        """Why a relay gets no more requests: it cannot be reached."""
 
     async def kind(self, kind: int, syncer: Syncer) -> None:
-        """Look for one kind."""
+        """Compare one kind."""
         filter = self._question.of(kind)
         await self._look_here(kind, filter)
         left = self._reachable(kind)
@@ -107,7 +108,7 @@ class _Looking:
                 group.create_task(self._by_events(name, relay, kind, filter))
 
     async def deletions(self) -> None:
-        """Read deletions where their kind is not asked for: they decide what counts."""
+        """Read deletions if their kind is not requested: they decide what counts."""
         filter = self._question.of(DELETION)
         if self._store is not None:
             self._take(await self._store.query([filter]))
@@ -121,7 +122,7 @@ class _Looking:
             self._take(task.result().events.values())
 
     def coverage(self) -> Coverage:
-        """What was seen."""
+        """Return the matrix of the answers."""
         return covered(
             self._question.author,
             self._cells,
@@ -131,7 +132,7 @@ class _Looking:
         )
 
     async def _look_here(self, kind: int, filter: Filter) -> None:
-        """What the store has."""
+        """Return the ids in the store."""
         if self._store is None:
             return
         if is_read(kind):
@@ -143,7 +144,7 @@ class _Looking:
             self._local[kind] = frozenset(bytes(row).hex() for row in ids)
 
     def _reachable(self, kind: int) -> list[tuple[str, Relay]]:
-        """The relays to ask; a cell without content for each of the others."""
+        """Return the relays to ask; give each of the others an empty cell."""
         for name, why in self._out.items():
             self._cells[name][kind] = Cell(why=why)
         return [(name, relay) for name, relay in self._relays if name not in self._out]
@@ -151,7 +152,7 @@ class _Looking:
     async def _by_ids(
         self, kind: int, filter: Filter, syncer: Syncer, relays: Sequence[tuple[str, Relay]]
     ) -> list[tuple[str, Relay]]:
-        """Compare by NIP-77; the relays that did not come to the end."""
+        """Compare by NIP-77; return the relays that did not come to the end."""
         report = await syncer.sync(filter, relays, _BY_IDS)
         left = []
         local = self._local.get(kind, frozenset())
@@ -178,5 +179,5 @@ class _Looking:
 
 
 def is_read(kind: int) -> bool:
-    """Whether events of a kind are read, as what they say decides which ids count."""
+    """Whether events of a kind are read because their content decides which ids count."""
     return kind in READ or is_replaceable(kind) or is_addressable(kind)

@@ -1,7 +1,8 @@
-"""The matrix of relays by kinds: what each has of the union, what it lacks, what it keeps too long.
+"""Compute the matrix of relays by kinds: what each has of the union, what it lacks, what it should
+have deleted.
 
-Pure. Ids are hex. Of a replaceable or addressable event the newest version alone counts, and what
-its author deleted (NIP-09) counts nowhere: a relay that has it is named.
+Pure. Ids are hex. Of a replaceable or addressable event only the newest version counts. An event
+that its author deleted (NIP-09) does not count; the matrix names the relays that still have it.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 READ: frozenset[int] = frozenset({DELETION, VANISH})
-"""Kinds that are read and not compared by ids: what they say decides about other events."""
+"""Kinds that are read and not compared by ids: their content decides about other events."""
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
-    """What one relay has of one kind. `whole`: nothing else; `why`: the reason where it is not.
+    """What one relay has of one kind. `whole`: it was read to its end; `why`: the reason if not.
 
-    `by`: how it was looked at: "ids" (NIP-77) or "events" (REQ).
+    `by`: the method: "ids" (NIP-77) or "events" (REQ).
     """
 
     held: frozenset[str] = frozenset()
@@ -35,14 +36,14 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Gone(msgspec.Struct, frozen=True, kw_only=True):
-    """What an author's deletions ask for: ids, and versions of addresses up to a second."""
+    """What an author's deletions name: ids, and versions of addresses up to a second."""
 
     ids: frozenset[str] = frozenset()
     addresses: dict[Address, int] = {}
 
     @classmethod
     def of(cls, deletions: Iterable[Event]) -> Gone:
-        """Of kind 5 events by one author."""
+        """Return what kind 5 events of one author name."""
         ids: set[str] = set()
         until: dict[Address, int] = {}
         for one in deletions:
@@ -62,7 +63,7 @@ class Gone(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def address_of(event: Event) -> Address | None:
-    """What a replaceable or addressable event is a version of; None for others."""
+    """Return the address of a replaceable or addressable event; None for others."""
     d = d_of(event)
     return None if d is None else Address(event.kind, event.pubkey, d)
 
@@ -70,9 +71,9 @@ def address_of(event: Event) -> Address | None:
 class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     """The matrix of one author's events; `covered` makes it.
 
-    `cells`: by relay (as the user wrote it) and kind. `local`: ids of a kind that the store has.
+    `cells`: by relay (as the user wrote it) and kind. `local`: ids of a kind in the store.
     `events`: those that were read, by id: versions and deletions. `gone`: what is deleted.
-    `unions`: by kind, the ids that count: of store and relays, newest versions, not deleted.
+    `unions`: by kind, the ids that count, over store and relays: newest versions, not deleted.
     """
 
     author: str
@@ -85,29 +86,29 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     unions: dict[int, frozenset[str]] = {}
 
     def cell(self, relay: str, kind: int) -> Cell:
-        """What a relay has of a kind."""
+        """Return what a relay has of a kind."""
         return self.cells[relay][kind]
 
     def union(self, kind: int) -> frozenset[str]:
-        """The ids of a kind that count."""
+        """Return the ids of a kind that count."""
         return self.unions[kind]
 
     def held(self, relay: str, kind: int) -> int:
-        """How many of the union a relay has: at least so many where the cell is not whole."""
+        """Return how many of the union a relay has; a lower bound if the cell is not whole."""
         return len(self.cell(relay, kind).held & self.union(kind))
 
     def lacking(self, relay: str, kind: int) -> frozenset[str] | None:
-        """Ids of the union that a relay lacks; None where it was not looked at whole."""
+        """Return the ids of the union that a relay lacks; None if it was not read to its end."""
         cell = self.cell(relay, kind)
         return self.union(kind) - cell.held if cell.whole else None
 
     def undeleted(self, relay: str) -> frozenset[str]:
-        """Ids that a relay has and whose author deleted them."""
+        """Return ids that a relay still has although their author deleted them."""
         held = frozenset().union(*(one.held for one in self.cells[relay].values()))
         return _deleted(held, self.events, self.gone)
 
     def holders(self, event_id: str) -> list[str]:
-        """The relays that have an event."""
+        """Return the relays that have an event."""
         return [
             relay
             for relay in self.relays
@@ -115,7 +116,7 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """The matrix as JSON has it."""
+        """Return the matrix in the form of its JSON."""
         return {
             "author": self.author,
             "kinds": [
@@ -150,9 +151,10 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def share(coverage: Coverage, relay: str) -> float | None:
-    """The part of the union of all kinds that a relay has; None where it was not looked at whole.
+    """Return the share of the union of all kinds that a relay has; None if it was not read to its
+    end.
 
-    1.0 where there is nothing to have.
+    1.0 if the union is empty.
     """
     cells: Sequence[Cell] = [coverage.cell(relay, kind) for kind in coverage.kinds]
     if not all(one.whole for one in cells):
@@ -170,7 +172,7 @@ def covered(
     local: Mapping[int, frozenset[str]] = MappingProxyType({}),
     events: Mapping[str, Event] = MappingProxyType({}),
 ) -> Coverage:
-    """The matrix of what was seen; `events` are those that were read, deletions among them."""
+    """Return the matrix of cells; `events` are those that were read, deletions included."""
     gone = Gone.of(one for one in events.values() if one.kind == DELETION)
     old = older(events.values())
     unions = {}
@@ -190,7 +192,7 @@ def covered(
 
 
 def older(events: Iterable[Event]) -> frozenset[str]:
-    """Ids of the versions of replaceable and addressable events that have a newer one here."""
+    """Return ids of replaceable and addressable events that have a newer version here."""
     best: dict[Address, Event] = {}
     old: set[str] = set()
     for event in events:
@@ -207,6 +209,6 @@ def older(events: Iterable[Event]) -> frozenset[str]:
 
 
 def _deleted(ids: frozenset[str], events: Mapping[str, Event], gone: Gone) -> frozenset[str]:
-    """Those of some ids that are deleted; requests to delete are not."""
+    """Return which of the ids are deleted; deletion events themselves never are."""
     read = {key for key in ids if key in events}
     return frozenset({key for key in read if gone.covers(events[key])} | (ids & gone.ids - read))

@@ -1,4 +1,5 @@
-"""What a repair sends to whom, and what it leaves: rules over values, without I/O."""
+"""Decide which events a repair sends to which relay, and why it skips others: rules over values,
+without I/O."""
 
 from __future__ import annotations
 
@@ -19,13 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
 RECENT: Final = 30 * 86_400
-"""Seconds: to relays that the user did not name no older event goes."""
+"""Seconds: older events are not sent to relays that the user did not name."""
 
 MOST_UNASKED: Final = 200
 """Events of one run to all relays that the user did not name."""
 
 DROPPED: Final = 2
-"""Times that a relay took an event and lost it again, after which it is not sent there any more."""
+"""A relay that took an event and lost it this many times gets it no more."""
 
 
 class Why(StrEnum):
@@ -46,9 +47,10 @@ class Why(StrEnum):
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """An event that a relay lacks; `event` None: no relay sent it. `named`: by the user.
+    """An event that a relay lacks; `event` None: no relay sent it. `named`: the user named the
+    relay.
 
-    `why`: the reason why it does not go, where that is known already.
+    `why`: the reason to skip it, if already known.
     """
 
     relay: str
@@ -60,29 +62,29 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One event to one relay."""
+    """One event for one relay."""
 
     relay: str
     event: Event
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """The steps in the order in which they go, deletions first; `left`: relay, reason, number."""
+    """The steps in their order, deletions first; `left`: relay, reason, number."""
 
     steps: tuple[Step, ...]
     left: tuple[tuple[str, Why, int], ...] = ()
 
     @property
     def relays(self) -> tuple[str, ...]:
-        """The relays that get something."""
+        """The relays that receive something."""
         return tuple(dict.fromkeys(one.relay for one in self.steps))
 
     def of(self, relay: str) -> list[Event]:
-        """What one relay gets, in order."""
+        """Return what one relay receives, in order."""
         return [one.event for one in self.steps if one.relay == relay]
 
     def to_dict(self) -> dict[str, Any]:
-        """The plan as JSON has it."""
+        """Return the plan in the form of its JSON."""
         return {
             "relays": [
                 {"relay": relay, "events": [one.id for one in self.of(relay)]}
@@ -96,10 +98,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
-    """What a plan goes by. `pubkey`: the user's own key, None without one. `now`: Unix seconds.
+    """The facts that a plan depends on. `pubkey`: the user's own key, None without one. `now`: Unix
+    seconds.
 
     `gone` and `vanishing` (kind 62 events) are the author's. `dropped`: how often each relay (URL)
-    took an id; `refused`: ids that it refused a short while ago.
+    accepted an id and lost it; `refused`: ids that it refused a short while ago.
     """
 
     author: str
@@ -111,7 +114,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     refused: dict[str, frozenset[str]] = {}
 
     def objection(self, one: Wanted) -> Why | None:
-        """Why an event does not go, whatever else goes."""
+        """Return why an event is skipped, whatever else is sent."""
         event = one.event
         if one.why is not None:
             return one.why
@@ -120,7 +123,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         return self._of_event(event, one.url) or self._of_relay(event, one)
 
     def _of_event(self, event: Event, url: str) -> Why | None:
-        """What holds for the event, whoever named the relay."""
+        """Return why the event itself is skipped, for any relay."""
         held_back = Sharing([Filter(authors=[self.author])]).holds_back(event)
         if held_back is not None:
             return Why.PRIVATE if held_back is HeldBack.PRIVATE else Why.PROTECTED
@@ -150,7 +153,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def planned(wanted: Iterable[Wanted], rules: Rules) -> Plan:
-    """What goes, and what is left and why. Each event goes to a relay once."""
+    """Return the steps, and what is left with the reasons. Each event goes to a relay once."""
     steps: list[Step] = []
     left: Counter[tuple[str, Why]] = Counter()
     unasked = 0
@@ -163,12 +166,12 @@ def planned(wanted: Iterable[Wanted], rules: Rules) -> Plan:
             left[one.relay, why or Why.UNSEEN] += 1
             continue
         steps.append(Step(one.relay, one.event))
-    told = tuple((relay, why, number) for (relay, why), number in sorted(left.items()))
-    return Plan(steps=tuple(steps), left=told)
+    skipped = tuple((relay, why, number) for (relay, why), number in sorted(left.items()))
+    return Plan(steps=tuple(steps), left=skipped)
 
 
 def _in_order(wanted: Iterable[Wanted]) -> list[Wanted]:
-    """Deletions first, then the newest, each once for a relay."""
+    """Order deletions first, then the newest, each once for a relay."""
     once = {(one.url, one.id): one for one in wanted}
     return sorted(once.values(), key=_rank)
 
@@ -181,7 +184,8 @@ def _rank(one: Wanted) -> tuple[bool, int, str, str]:
 
 
 def recipients(events: Iterable[Event]) -> Mapping[str, Collection[str]]:
-    """Whom events mention (`p` tags), with the ids that mention them; not the author himself."""
+    """Return the people that events mention (`p` tags), with the ids of those events; without the
+    author."""
     found: dict[str, set[str]] = {}
     for event in events:
         for key in event.tag_values("p"):

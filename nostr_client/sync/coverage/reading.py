@@ -1,5 +1,5 @@
-"""Reads what one relay holds of a filter, within a budget: for versions, deletions, and relays
-that do not compare by ids."""
+"""Read the events of a filter from one relay, within a budget: versions, deletions, and relays
+without NIP-77."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class Held(msgspec.Struct, frozen=True):
-    """Events by id; `why`: the reason where there may be others, "" where there are none."""
+    """Events by id; `why`: the reason if more may exist, "" if these are all."""
 
     events: dict[str, Event]
     why: str = ""
 
 
 async def read_held(relay: Relay, filter: Filter, budget: ReadBudget) -> Held:
-    """Every event of a filter, to a proven end or until the budget is spent. Safe to cancel."""
+    """Read every event of a filter, to a proven end or to the budget. Safe to cancel."""
     walk: Walk[Found] = Walk([filter], filter.since or 0, filter.until)
     events: dict[str, Event] = {}
     received = 0
@@ -45,7 +45,7 @@ async def read_held(relay: Relay, filter: Filter, budget: ReadBudget) -> Held:
 
 
 def _doubt(walk: Walk[Found]) -> str:
-    """Why a walk at its end is not whole; "" where it is."""
+    """Return why a reading that came to its end is not whole; "" if it is."""
     if walk.complete:
         return ""
     if walk.stalled:

@@ -1,4 +1,4 @@
-"""A repair: what relays lack is found and planned, and handed over, deletions first."""
+"""Plan and execute a repair: find what relays lack, then upload it, deletions first."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ if TYPE_CHECKING:
     from nostr_client.sync.sent import Sent
 
 _BATCH: Final = 100
-"""Events between two notes of what was taken: what a crash costs is sent once more."""
+"""Events between two writes of the progress: after a crash these are sent again."""
 
 
 class Repaired(msgspec.Struct, frozen=True, kw_only=True):
-    """One relay: how many events were planned for it and how many it took.
+    """One relay: the number of events planned for it, and the number that it accepted.
 
-    `refused`: by reason, in the relay's words; `unsent`: those that it was not sent any more.
+    `refused`: by reason, in the relay's words; `unsent`: events that were no longer sent to it.
     """
 
     relay: str
     planned: int
     taken: int = 0
     had: int = 0
-    """Events that it had, or has a newer version of."""
+    """Events that it had already, or has a newer version of."""
     refused: dict[str, int] = {}
     unsent: int = 0
 
 
 class RepairReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a repair did, relay by relay."""
+    """The result of a repair, relay by relay."""
 
     relays: tuple[Repaired, ...]
 
@@ -59,7 +59,7 @@ class RepairReport(msgspec.Struct, frozen=True, kw_only=True):
         return all(one.taken + one.had == one.planned for one in self.relays)
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as JSON has it."""
+        """Return the report in the form of its JSON."""
         return {"complete": self.complete, "relays": msgspec.to_builtins(self.relays)}
 
 
@@ -70,10 +70,10 @@ async def carry_out(
     sent: Sent,
     options: SyncOptions | None = None,
 ) -> RepairReport:
-    """Hand the events of a plan over, at the rate of a sync; what a relay does is in the report.
+    """Upload the events of a plan, at the rate of a sync; failures of relays are in the report.
 
-    `relays`: by the names in the plan. Raises StoreError. Safe to cancel or to be killed: what was
-    taken is noted every hundred events, and the next repair goes on from what relays have.
+    `relays`: by the names in the plan. Raises StoreError. Safe to cancel or kill: accepted events
+    are noted every hundred events, and the next repair continues from what relays have.
     """
     async with task_group() as group:
         tasks = [
@@ -97,10 +97,10 @@ async def prepared(
     store: EventStore | None = None,
     mentions: Mentions | None = None,
 ) -> Plan:
-    """The plan of a repair: what relays lack is downloaded where the store has none of it.
+    """Return the plan of a repair; download what relays lack if the store lacks it too.
 
     `relays`: by the names in the coverage. `pubkey`: the user's own key (hex). `mentions`: finds
-    where those read whom own recent events mention. Raises StoreError. Safe to cancel.
+    the relays where mentioned people read. Raises StoreError. Safe to cancel.
     """
     wanted = await lacking(coverage, relays, store, named)
     by_url = {one.url: one for one in relays.values()}
@@ -125,7 +125,7 @@ async def prepared(
 
 
 async def refused_before(relay: Relay, memory: SyncMemory, ids: Sequence[str]) -> frozenset[str]:
-    """Ids that the relay refused a short while ago, and that are not sent now."""
+    """Return ids that the relay refused a short while ago, and that are not sent now."""
     raw = [bytes.fromhex(one) for one in ids]
     recalled = await memory.recall(place_of(relay), Side.UP, raw)
     return frozenset(one.hex() for one in recalled.waiting)
@@ -144,7 +144,7 @@ async def _to_relay(
     rest = [one for one in events if one.kind not in (DELETION, VANISH)]
     for part in (first, rest):
         for at in range(0, len(part), _BATCH):
-            if tally.lacking_something:  # the relay takes no more in this run
+            if tally.lacking_something:  # the relay accepts no more in this run
                 break
             batch = part[at : at + _BATCH]
             uploads = _uploads(relay, batch, memory, options, tally)
@@ -161,7 +161,7 @@ def _uploads(
     options: SyncOptions,
     tally: Tally,
 ) -> Uploads:
-    """The upload of some events; the plan has decided what goes."""
+    """Upload some events; the plan has decided which."""
     sharing = Sharing((), others=True)
     uploads = Uploads(relay, _Planned(events), memory, options, tally, sharing)
     uploads.put([bytes.fromhex(one.id) for one in events])
@@ -176,7 +176,7 @@ class _Planned:
         self._events = {one.id: one for one in events}
 
     async def query(self, filters: Sequence[Filter]) -> list[Event]:
-        """Those of the ids, in their order."""
+        """Return the events of the ids, in their order."""
         return [self._events[one] for asked in filters for one in asked.ids or ()]
 
 

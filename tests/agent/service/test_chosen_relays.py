@@ -10,7 +10,7 @@ import pytest
 from agent.api.client import ApiError
 from agent.relay.server import serve
 from nostr_client.store.sqlite import SqliteStore
-from nostr_client.watch import WatchBook
+from nostr_client.watch import WatchRepository
 from nostr_client.watch.definition import Watch
 from tests.agent.service.kit import an_agent
 from tests.faulty_relay import FaultyRelay
@@ -38,7 +38,7 @@ async def test_a_relay_is_left_out_and_taken_back(tmp_path: Path) -> None:
         assert claims[two.url].reasons == ("left out by the watch",)
         assert claims[two.url].used == ()
         assert claims[one.url].used == ("events",)
-        async with await WatchBook.open(tmp_path / "store.db", read_only=True) as book:
+        async with await WatchRepository.open(tmp_path / "store.db", read_only=True) as book:
             assert await book.relays("f") == (one.url, two.url)
             ((watch, _),) = await book.all()
             assert watch.left_out == {two.url}

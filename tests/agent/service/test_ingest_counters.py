@@ -83,7 +83,7 @@ async def test_what_live_watches_keep_is_stored_and_counted(tmp_path: Path) -> N
 
         async def heard() -> bool:
             live = agent.service.agent.engine.live
-            return (live.kept, live.heard) == (4, 8)
+            return (live.kept, live.received) == (4, 8)
 
         await eventually(heard)
         assert (await agent.client.store()).kinds == {3: 4}

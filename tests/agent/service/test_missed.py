@@ -48,7 +48,7 @@ async def test_what_came_while_the_agent_was_away(tmp_path: Path) -> None:
             await counted(agent, "w1", 1)
             turns = agent.service.agent.worker.schedule.turns
             assert turns[f"watch w1 {relay.url}"].turns == 0
-            assert agent.service.agent.engine.live.heard == 1
+            assert agent.service.agent.engine.live.received == 1
 
 
 async def test_what_came_while_the_relay_was_away(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from agent.cli import run
 from agent.config.load import draft
 from agent.specs import SyncSpec
 from nostr_client.errors import InvalidInput
-from nostr_client.watch import WatchBook, repository
+from nostr_client.watch import WatchRepository, repository
 from nostr_client.watch.definition import Watch
 from tests.agent.service.kit import an_agent, config_text
 from tests.faulty_relay import FaultyRelay
@@ -39,7 +39,7 @@ filters = [{ kinds = [7] }]
 
 async def test_names_of_earlier_versions_are_told_in_words(tmp_path: Path) -> None:
     odd = Watch(name="x y", query="followers", target=TARGET)
-    async with await WatchBook.open(tmp_path / "store.db") as book:
+    async with await WatchRepository.open(tmp_path / "store.db") as book:
         with pytest.raises(InvalidInput, match="'x y'"):
             await book.add(odd)
         await book.database.write(lambda c: repository.put(c, odd))

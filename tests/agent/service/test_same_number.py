@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from nostr_client.cli.app import cli
 from nostr_client.client import NostrClient
-from nostr_client.watch import Watch, WatchBook
+from nostr_client.watch import Watch, WatchRepository
 from tests.agent.service.kit import an_agent
 from tests.faulty_relay import FaultyRelay
 from tests.worlds import TARGET, Sketches, follow
@@ -73,7 +73,7 @@ async def by_the_sdk(watch: Watch) -> Number:
 async def by_the_command_line(watch: Watch, folder: Path) -> tuple[Number, Number]:
     """What `run` says, and what `show` says then."""
     store = folder / "cli.db"
-    async with await WatchBook.open(store) as book:
+    async with await WatchRepository.open(store) as book:
         await book.add(watch)
     ran = json.loads(await called("watch", "run", "--once", "--json", "--store", str(store)))
     shown = json.loads(await called("watch", "show", "me", "--json", "--store", str(store)))

@@ -83,7 +83,7 @@ class Life:
     def read(self, relay: SimRelay, clock: int, counts: bool) -> None:
         """A round, to its end or to death."""
         told = relay.count(REACTIONS) if counts else None
-        reading = Round([REACTIONS], clock=clock, told=told, page=relay.cap)
+        reading = Round([REACTIONS], clock=clock, reported=told, page=relay.cap)
         begun = self.seen is not None and reading.begin(*self.seen)
         while begun or self.advance(reading):
             begun = False

@@ -35,7 +35,7 @@ def read(
     memory: ListMemory, relay: SimRelay, now: int, *, told: bool = False, most: int | None = None
 ) -> int:
     count = relay.count(KINDS) if told else None
-    return drive(Round([KINDS], clock=now, told=count), memory, relay, most=most)
+    return drive(Round([KINDS], clock=now, reported=count), memory, relay, most=most)
 
 
 def test_a_first_round_reads_everything_once() -> None:
@@ -99,7 +99,7 @@ def test_a_relay_that_counts_what_it_does_not_give_is_not_searched_each_time() -
     relay, memory = SimRelay(history(1000)), ListMemory()
 
     def dishonest() -> tuple[int, int]:
-        reading = Round([KINDS], clock=NOW, told=1010)
+        reading = Round([KINDS], clock=NOW, reported=1010)
         before = relay.read
         while reading.advance(memory):
             while (question := reading.question) is not None:

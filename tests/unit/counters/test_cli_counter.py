@@ -94,7 +94,7 @@ def test_streams_and_sources(cli: Cli) -> None:
     assert "ES es.*" in cli("stream", "show", "TOTAL")
     assert [s["config"]["name"] for s in cli.json("stream", "list")] == ["ES", "TOTAL"]
     assert cli.json("source", "remove", "TOTAL", "ES")["config"].get("sources", []) == []
-    assert "is no source of" in cli("source", "remove", "TOTAL", "ES", code=2)
+    assert "is not a source of" in cli("source", "remove", "TOTAL", "ES", code=2)
     cli("stream", "remove", "TOTAL")
     assert "no stream" in cli("stream", "show", "TOTAL", code=1)
 

@@ -23,7 +23,7 @@ from nostr_client.store.sql.query import Asking
 from nostr_client.store.sql.views import VIEWS
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.sync.jsonl import import_jsonl
-from nostr_client.watch import WATCHES, Point, Watch, WatchBook
+from nostr_client.watch import WATCHES, Point, Watch, WatchRepository
 from nostr_client.watch.repository import put_points
 from tests.conformance.store_events import NOW, make
 from tests.conftest import shared_path
@@ -281,7 +281,7 @@ async def test_claims_watch_history_and_counters(tmp_path: Path) -> None:
         await ClaimBook(store.database).remember(
             asked, [(one.relay, one) for one in (answer, refusal)]
         )
-        await WatchBook(store.database).add(
+        await WatchRepository(store.database).add(
             Watch(name="w", query="followers", target=target, relays=("wss://one.example",))
         )
         points = [

@@ -168,7 +168,7 @@ def test_the_name_says_the_form() -> None:
     assert list(forms.values()) == ["jsonl", "gzip", "zstd", "parquet", "sqlite", "jsonl"]
     assert form_of("e.jsonl.zst", "jsonl") == "zstd"
     assert form_of("e.anything", "sqlite") == "sqlite"
-    with pytest.raises(InvalidInput, match="no form"):
+    with pytest.raises(InvalidInput, match="unknown ending"):
         form_of("e.csv", None)
 
 

@@ -18,7 +18,7 @@ from nostr_client.watch import (
     WATCHES,
     Point,
     Watch,
-    WatchBook,
+    WatchRepository,
     fold,
     repository,
     sparkline,
@@ -170,9 +170,9 @@ def test_long_series_fit_the_width() -> None:
 
 async def test_the_book_keeps_watches_over_runs(tmp_path: object) -> None:
     path = f"{tmp_path}/store.db"
-    async with await WatchBook.open(path) as book:
+    async with await WatchRepository.open(path) as book:
         await book.add(watch())
-    async with await WatchBook.open(path, read_only=True) as book:
+    async with await WatchRepository.open(path, read_only=True) as book:
         ((found, asked),) = await book.all()
         assert (found, asked) == (watch(), None)
         assert await book.get("nobody") is None

@@ -1,4 +1,4 @@
-"""Coverage and repair over the relays of one client, and which of them the user named."""
+"""Run coverage and repair over the relays of one client; know which of them the user named."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from nostr_client.sync.sent import Sent
 
 
-class CoverageDesk:
-    """See the module. `pubkey`: the user's own key (hex); None: nothing is one's own."""
+class CoverageRelays:
+    """See the module. `pubkey`: the user's own key (hex); None: no event is the user's own."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class CoverageDesk:
         return await carry_out(plan, relays, self._memory, self._sent, options)
 
     async def _written_by(self, author: str) -> list[tuple[str, Relay]]:
-        """The relays where an author writes (NIP-65). Raises NoRelays."""
+        """Return the relays where an author writes (NIP-65). Raises NoRelays."""
         if self._finder is None:
             raise InvalidInput("to find where an author writes, name an indexer")
         found = await self._finder.written_by(author)
@@ -107,7 +107,8 @@ class CoverageDesk:
         ]
 
     def _asked(self, name: str) -> Relay:
-        """A relay that was asked before; its name does not make it one that the user names."""
+        """Return a relay that was asked before; its name in a result does not count as named by the
+        user."""
         known = self._pool.relays.get(normalize(name))
         return self._pool.relay(name) if known is None else known
 
