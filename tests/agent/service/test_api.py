@@ -258,7 +258,7 @@ async def test_counters_of_any_size(tmp_path: Path) -> None:
         found = (await agent.client.counters("app", "app.*")).counters
         assert [one.subject for one in found] == ["app.big", "app.n"]
         assert (await agent.client.counters("app", limit=1)).more
-        assert (await agent.client.audit("app", "app.n")).ok
+        assert (await agent.client.audit("app", "app.n")).holds
         assert (await agent.client.reset("app", "app.n")).value == "0"
         assert len((await agent.client.counter_history("app", "app.n")).counters) >= 1
         assert [s.name for s in (await agent.client.streams()).streams] == ["app"]

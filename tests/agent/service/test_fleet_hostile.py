@@ -80,7 +80,7 @@ LIARS: dict[str, tuple[Callable[[dict[str, str]], bytes], str]] = {
     "long": (lambda q: b"x" * 20_000_000, "more than"),
     "deep": (lambda q: b"[" * 100_000, "cannot be read"),
     "nothing": (lambda q: b"{}", "cannot be read"),
-    "more": (lambda q: said([], 5, more=True), "shows nothing"),
+    "more": (lambda q: said([], 5, more=True), "sends none"),
     "descending": (
         lambda q: said([message(2, "lie.a", "1"), message(1, "lie.a", "1")], 5, lineage=[]),
         "ascend",
