@@ -209,10 +209,16 @@ def _parquet_batches(file: Path) -> Iterator[Any]:
         "what came before is kept"
     )
     try:
-        with pq.ParquetFile(file, read_dictionary=list(_BYTES)) as opened_file:
+        # No reads in the background: their threads outlive a file that is found to be damaged.
+        with pq.ParquetFile(file, read_dictionary=list(_BYTES), pre_buffer=False) as opened_file:
+            lacking = set(ARCHIVE_COLUMNS) - set(opened_file.schema_arrow.names)
+            if lacking:
+                raise InvalidInput(f"{file} is damaged: it lacks the column {min(lacking)}")
             if _unpacked_bytes(opened_file.metadata) > left:
                 raise too_much
-            for batch in opened_file.iter_batches(CHUNK, columns=list(ARCHIVE_COLUMNS)):
+            for batch in opened_file.iter_batches(
+                CHUNK, columns=list(ARCHIVE_COLUMNS), use_threads=False
+            ):
                 batch.validate(full=True)  # texts too: damaged ones fail where they are taken
                 for size, part in _bounded(batch):
                     left -= size

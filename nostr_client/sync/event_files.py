@@ -267,12 +267,13 @@ def _parquet_lines(path: Path) -> Iterator[bytes]:
         "what came before is kept"
     )
     try:
-        with pq.ParquetFile(path) as file:
+        # No reads in the background: their threads outlive a file that is found to be damaged.
+        with pq.ParquetFile(path, pre_buffer=False) as file:
             groups = (file.metadata.row_group(n) for n in range(file.metadata.num_row_groups))
             left = FREE_BYTES + RATIO * path.stat().st_size
             if sum(group.total_byte_size for group in groups) > left:
                 raise too_much
-            for batch in file.iter_batches(batch_size=PARQUET_ROWS):
+            for batch in file.iter_batches(batch_size=PARQUET_ROWS, use_threads=False):
                 batch.validate(full=True)  # texts too: damaged ones fail where they are taken
                 left -= batch.nbytes
                 if left < 0:

@@ -131,7 +131,7 @@ async def test_an_export_that_ends_early_leaves_nothing(tmp_path: Path) -> None:
 async def test_nothing_is_written_over(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").touch()
     async with await opened(tmp_path / "one.db") as store:
-        with pytest.raises(InvalidInput, match="is there"):
+        with pytest.raises(InvalidInput, match="exists"):
             await archive.export(store.export(), tmp_path / "a.jsonl", "jsonl")
 
 

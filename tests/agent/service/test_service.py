@@ -343,7 +343,7 @@ async def test_a_backup_beside_the_running_agent_is_whole(tmp_path: Path) -> Non
         await agent.client.add("app", "app.x", "7")
         size = await asyncio.to_thread(back_up, tmp_path / "store.db", target, lambda *_: None)
         assert size == target.stat().st_size
-        with pytest.raises(InvalidInput, match="is there"):
+        with pytest.raises(InvalidInput, match="exists"):
             back_up(tmp_path / "store.db", target, lambda *_: None)
         with pytest.raises(StoreLocked):
             restore(target, tmp_path / "store.db", force=True)

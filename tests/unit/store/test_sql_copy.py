@@ -109,7 +109,7 @@ def test_the_file_is_for_its_owner_and_stands_whole_or_not_at_all(
     store: Path, copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert copy.stat().st_mode & 0o077 == 0
-    with pytest.raises(InvalidInput, match="is there"):
+    with pytest.raises(InvalidInput, match="exists"):
         export_sqlite(store, copy, Chosen(), AT)
     with pytest.raises(StoreError):
         export_sqlite(copy, store.with_name("never.sqlite"), Chosen(), AT)
