@@ -31,4 +31,4 @@ async def junk_page(given: Any, tmp_path: Path) -> None:
     assert result.exact
     assert result.merged.amount is not None
     assert result.merged.amount.value == 1_000 * sats
-    assert any("do not hold" in text for text in result.relays[0].warnings)
+    assert any("invalid receipt" in text for text in result.relays[0].warnings)
