@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import shutil
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
@@ -216,15 +216,16 @@ def _parquet_batches(file: Path) -> Iterator[Any]:
                 raise InvalidInput(f"{file} is damaged: it lacks the column {min(lacking)}")
             if _unpacked_bytes(opened_file.metadata) > left:
                 raise too_much
-            for batch in opened_file.iter_batches(
-                CHUNK, columns=list(ARCHIVE_COLUMNS), use_threads=False
-            ):
-                batch.validate(full=True)  # texts too: damaged ones fail where they are taken
-                for size, part in _bounded(batch):
-                    left -= size
-                    if left < 0:
-                        raise too_much
-                    yield part
+            columns = list(ARCHIVE_COLUMNS)
+            reading = opened_file.iter_batches(CHUNK, columns=columns, use_threads=False)
+            with closing(reading) as batches:  # before its file
+                for batch in batches:
+                    batch.validate(full=True)  # texts too: damaged ones fail where they are taken
+                    for size, part in _bounded(batch):
+                        left -= size
+                        if left < 0:
+                            raise too_much
+                        yield part
     except InvalidInput:
         raise
     except (pa.ArrowException, OSError, LookupError, ValueError) as error:

@@ -12,7 +12,7 @@ import gzip
 import io
 import os
 import sys
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, cast
 
 import msgspec
@@ -273,12 +273,14 @@ def _parquet_lines(path: Path) -> Iterator[bytes]:
             left = FREE_BYTES + RATIO * path.stat().st_size
             if sum(group.total_byte_size for group in groups) > left:
                 raise too_much
-            for batch in file.iter_batches(batch_size=PARQUET_ROWS, use_threads=False):
-                batch.validate(full=True)  # texts too: damaged ones fail where they are taken
-                left -= batch.nbytes
-                if left < 0:
-                    raise too_much
-                yield from map(_line, batch.to_pylist())
+            reading = file.iter_batches(batch_size=PARQUET_ROWS, use_threads=False)
+            with closing(reading) as batches:  # before its file
+                for batch in batches:
+                    batch.validate(full=True)  # texts too: damaged ones fail where they are taken
+                    left -= batch.nbytes
+                    if left < 0:
+                        raise too_much
+                    yield from map(_line, batch.to_pylist())
     except InvalidInput:
         raise
     except (pa.ArrowException, OSError, LookupError, ValueError) as error:
