@@ -17,6 +17,7 @@ from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.keys import KeySigner
 from nostr_client.network.relay import Relay
 from nostr_client.store.sqlite import SqliteStore
+from nostr_client.sync.options import SyncOptions
 from tests.peers.servers import local_relay
 from tests.proxy import CountingProxy
 from tests.running import nostr_client, start
@@ -195,7 +196,8 @@ async def test_killed_at_random_points_of_a_two_way_sync(
     twice = sum(number - 1 for number in times.values())
     sys.stdout.write(f"{twice} downloaded again in {kills} kills\n")
     assert len(times) == count * 9 // 10 // 2
-    assert twice <= 100 * kills, "more than a batch for each kill"
+    asked_at_once = SyncOptions().batch * SyncOptions().requests
+    assert twice <= asked_at_once * kills, "more than what is asked for at once, for each kill"
 
 
 async def killed(args: Sequence[str], proxy: CountingProxy, frames: int) -> None:
