@@ -284,7 +284,7 @@ async def test_recount_exclude_trust_and_remove(api: Served, agent: Recorded) ->
         "change_watch",
         "remove_watch",
     ]
-    assert BY_NAME["watch rm"].writes
+    assert BY_NAME["watch remove"].writes
 
 
 async def test_spans_of_the_plot(api: Served, agent: Recorded) -> None:
@@ -479,7 +479,7 @@ async def test_a_command_that_changes_something_is_told_apart_from_none_in_read_
 ) -> None:
     async with driving(api.api.url, read_only=True) as tui:
         await tui.press("colon")
-        await tui.type("watch rm launch-reactions")
+        await tui.type("watch remove launch-reactions")
         await tui.until(lambda: "not there in a session that only reads" in tui.text())
         await tui.press("enter")
         await tui.until(lambda: "this session only reads" in tui.text())

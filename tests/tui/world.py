@@ -249,7 +249,7 @@ def history(name: str, figure: schema.Figure | None, since: float) -> schema.His
         return schema.History(watch=name, points=())
     points = []
     for n in range(240):
-        at = NOW - (239 - n) * 720
+        at = int(NOW) - (239 - n) * 720
         value = round(figure.value * (0.9 + 0.1 * n / 239 + 0.004 * math.sin(n / 9)))
         part = 0.0 if figure.exact else 0.02 + 0.01 * math.cos(n / 25)
         low, high = round(value * (1 - part)), round(value * (1 + part))
