@@ -125,7 +125,7 @@ def test_a_count_has_no_limit_and_conditions_add_to_a_whole_filter(path: Path) -
     assert ["--limit" in text for text in helps.values()] == [True, False, False]
     either = ["--filter", '{"kinds":[2]}', "--kind", "1"]
     assert run_cli("count", "--store", path, *either).stdout == "10\n"
-    assert "OR'd" in helps["query"]
+    assert "--filter JSON" in helps["query"]
 
 
 def test_no_conditions_at_all_is_wrong_usage(path: Path) -> None:
