@@ -58,10 +58,10 @@ ALLOWED: Final[dict[str, tuple[str, str]]] = {
     "CONTRIBUTING.md": ("tell", "the rule that refuses the word"),
     "agent/maintenance/backup.py": ("journal", "the name of SQLite's file"),
     "agent/reindex/publish.py": ("journal", "the name of SQLite's file"),
-    "agent/reindex/event_rows.py": ("tell", "the method of a file object"),
     "agent/reindex/run.py": ("journal", "the name of SQLite's file"),
     "nostr_client/cli/watch.py": ("heard", "the option --keep-heard"),
     "nostr_client/store/sql/copy.py": ("journal", "the ending of SQLite's rollback journal"),
+    "nostr_client/sync/arrow_files.py": ("tell", "the method of a file"),
     "nostr_client/sync/event_files.py": ("tell", "the method of a file"),
     "scripts/words.py": (".*", "the list itself"),
 }

@@ -7,28 +7,20 @@ characters, or lines that were cut.
 
 from __future__ import annotations
 
-import io
 import shutil
 from collections import Counter
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
 from agent.reindex import inputs
 from nostr_client.codecs.event import Event, has_valid_id, parse_event
-from nostr_client.errors import InvalidEvent, InvalidInput, clip, optional
-from nostr_client.store.event_lines import (
-    BUFFER_BYTES,
-    FREE_BYTES,
-    LINE_LIMIT,
-    RATIO,
-    Decompressed,
-    gunzipped,
-    read_lines,
-)
+from nostr_client.errors import InvalidEvent, InvalidInput
+from nostr_client.store.event_lines import LINE_LIMIT, gunzipped, read_lines
 from nostr_client.store.rows import encode_tags
 from nostr_client.store.tombstones import Row
+from nostr_client.sync.arrow_files import parquet_batches, unzstd
 from nostr_client.sync.jsonl import REASONS_KEPT
 
 if TYPE_CHECKING:
@@ -164,111 +156,31 @@ def _lines(file: Path) -> Iterator[bytes]:
 def opened(file: Path) -> Iterator[IO[bytes]]:
     """A file for reading, unpacked as its name says. Raises MissingExtra; reading InvalidInput."""
     if file.suffix in (".zst", ".zstd"):
-        with _unzstd(file) as stream:
+        with unzstd(file, f"{file}: zstd") as stream:
             yield stream
         return
     with file.open("rb") as plain:
         yield gunzipped(plain, str(file)) if file.suffix == ".gz" else plain
 
 
-@contextmanager
-def _unzstd(file: Path) -> Iterator[IO[bytes]]:
-    with optional(f"{file}: zstd"):
-        import pyarrow as pa
-    with pa.OSFile(str(file), "rb") as packed:
-        stream = pa.CompressedInputStream(packed, "zstd")
-        name = str(file)
-        yield io.BufferedReader(Decompressed(stream.read, packed.tell, name, "zstd"), BUFFER_BYTES)
-
-
 ARCHIVE_COLUMNS: Final = ("id", "pubkey", "created_at", "kind", "tags", "content", "sig")
 
 
 _BYTES: Final = ("id", "pubkey", "tags", "content", "sig")
-"""Columns of which a dictionary may hold one large value for many rows: they stay dictionaries
-until it is known how much they unpack to."""
+"""Columns of one long text or bytes each."""
 
 
 def _parquet_lines(file: Path, verify: bool) -> Iterator[Event | Rejected]:
-    for batch in _parquet_batches(file):
-        yield from parquet_events([_decoded(column) for column in batch.columns], verify)
-
-
-def _parquet_batches(file: Path) -> Iterator[Any]:
-    """Rows of ARCHIVE_COLUMNS, at most LINE_LIMIT bytes or one row at a time.
-
-    Raises InvalidInput for a damaged file, and for one that unpacks to more than FREE_BYTES and
-    RATIO allow, as for other packed files; what came before is given.
-    """
-    with optional(f"{file}: Parquet"):
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    left = FREE_BYTES + RATIO * file.stat().st_size
-    too_much = InvalidInput(
-        f"{file}: the Parquet file unpacks to more than {RATIO} times its size; "
-        "what came before is kept"
+    batches = parquet_batches(
+        file, f"{file}: Parquet", CHUNK, columns=ARCHIVE_COLUMNS, dictionaries=_BYTES
     )
-    try:
-        # No reads in the background: their threads outlive a file that is found to be damaged.
-        with pq.ParquetFile(file, read_dictionary=list(_BYTES), pre_buffer=False) as opened_file:
-            lacking = set(ARCHIVE_COLUMNS) - set(opened_file.schema_arrow.names)
-            if lacking:
-                raise InvalidInput(f"{file} is damaged: it lacks the column {min(lacking)}")
-            if _unpacked_bytes(opened_file.metadata) > left:
-                raise too_much
-            columns = list(ARCHIVE_COLUMNS)
-            reading = opened_file.iter_batches(CHUNK, columns=columns, use_threads=False)
-            with closing(reading) as batches:  # before its file
-                for batch in batches:
-                    batch.validate(full=True)  # texts too: damaged ones fail where they are taken
-                    for size, part in _bounded(batch):
-                        left -= size
-                        if left < 0:
-                            raise too_much
-                        yield part
-    except InvalidInput:
-        raise
-    except (pa.ArrowException, OSError, LookupError, ValueError) as error:
-        why = str(error).partition("\n")[0]
-        raise InvalidInput(f"{file} is damaged: {clip(why, 120)}") from error
+    for batch in batches:
+        yield from parquet_events([_decoded(column) for column in batch.columns], verify)
 
 
 def _decoded(column: Any) -> Any:
     decode = getattr(column, "dictionary_decode", None)
     return column if decode is None else decode()
-
-
-def _unpacked_bytes(metadata: Any) -> int:
-    """What the file says its row groups unpack to, dictionaries counted once.
-
-    The footer of single columns is not read: pyarrow ends the process where
-    statistics there are damaged.
-    """
-    groups = (metadata.row_group(n) for n in range(metadata.num_row_groups))
-    return sum(group.total_byte_size for group in groups)
-
-
-def _bounded(batch: Any) -> Iterator[tuple[int, Any]]:
-    """The batch, or its rows one by one where it is large, each with its bytes."""
-    size = sum(map(_size, batch.columns))
-    if size <= LINE_LIMIT or batch.num_rows == 1:
-        yield size, batch
-        return
-    for n in range(batch.num_rows):
-        row = batch.slice(n, 1)
-        yield sum(map(_size, row.columns)), row
-
-
-def _size(column: Any) -> int:
-    """The bytes of a column when its dictionary is unpacked."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if not isinstance(column, pa.DictionaryArray):
-        return int(column.nbytes)
-    used = column.indices.dictionary_encode()  # the dictionary is that of all rows of the file
-    lengths = pc.binary_length(column.dictionary.take(used.dictionary))
-    return int(pc.sum(lengths.take(used.indices)).as_py() or 0)
 
 
 def parquet_events(columns: Sequence[Any], verify: bool) -> Iterator[Event | Rejected]:

@@ -9,24 +9,17 @@ name. Compression with zstd and Parquet need pyarrow (extra `[parquet]`).
 from __future__ import annotations
 
 import gzip
-import io
 import os
 import sys
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, cast
 
 import msgspec
 
 from nostr_client.errors import InvalidInput, optional
-from nostr_client.store.event_lines import (
-    BUFFER_BYTES,
-    FREE_BYTES,
-    RATIO,
-    Decompressed,
-    joined,
-    unpacked,
-)
+from nostr_client.store.event_lines import joined, unpacked
 from nostr_client.store.sql.copy import read_back
+from nostr_client.sync.arrow_files import parquet_batches, unzstd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -237,7 +230,9 @@ def _opened(path: Path, files: ExitStack) -> Lines:
         return _Iterated(_parquet_lines(path))
     if form == "sqlite":
         return _Iterated(read_back(path))
-    return _unzstd(file, str(path)) if form == "zstd" else unpacked(cast("IO[bytes]", file))
+    if form == "zstd":
+        return files.enter_context(unzstd(path, "zstd"))
+    return unpacked(cast("IO[bytes]", file))
 
 
 class _Iterated:
@@ -250,41 +245,10 @@ class _Iterated:
         return next(self._lines, b"")
 
 
-def _unzstd(file: io.BufferedReader, name: str) -> Lines:
-    with optional("zstd"):
-        import pyarrow as pa
-    stream = pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd")
-    return io.BufferedReader(Decompressed(stream.read, file.tell, name, "zstd"), BUFFER_BYTES)
-
-
 def _parquet_lines(path: Path) -> Iterator[bytes]:
     """Yield the rows of a file of ours, or of `nostr-agent archive`, as lines."""
-    with optional("Parquet"):
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    too_much = InvalidInput(
-        f"{path}: the Parquet file unpacks to more than {RATIO} times its size; "
-        "what came before is kept"
-    )
-    try:
-        # No reads in the background: their threads outlive a file that is found to be damaged.
-        with pq.ParquetFile(path, pre_buffer=False) as file:
-            groups = (file.metadata.row_group(n) for n in range(file.metadata.num_row_groups))
-            left = FREE_BYTES + RATIO * path.stat().st_size
-            if sum(group.total_byte_size for group in groups) > left:
-                raise too_much
-            reading = file.iter_batches(batch_size=PARQUET_ROWS, use_threads=False)
-            with closing(reading) as batches:  # before its file
-                for batch in batches:
-                    batch.validate(full=True)  # texts too: damaged ones fail where they are taken
-                    left -= batch.nbytes
-                    if left < 0:
-                        raise too_much
-                    yield from map(_line, batch.to_pylist())
-    except InvalidInput:
-        raise
-    except (pa.ArrowException, OSError, LookupError, ValueError) as error:
-        raise InvalidInput(f"{path}: the Parquet file is cut off or damaged: {error}") from error
+    for batch in parquet_batches(path, "Parquet", PARQUET_ROWS):
+        yield from map(_line, batch.to_pylist())
 
 
 def _line(row: dict[str, Any]) -> bytes:

@@ -1,0 +1,120 @@
+"""Read zstd and Parquet files with pyarrow, within the bounds of every compressed file.
+
+A hostile file may be small and unpack to much, or have any bit wrong. Both end its reading with
+InvalidInput; what came before is given.
+"""
+
+from __future__ import annotations
+
+import io
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from nostr_client.errors import InvalidInput, clip, optional
+from nostr_client.store.event_lines import (
+    BUFFER_BYTES,
+    FREE_BYTES,
+    LINE_LIMIT,
+    RATIO,
+    Decompressed,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+
+@contextmanager
+def unzstd(file: Path, needed_for: str) -> Iterator[io.BufferedReader]:
+    """Open a zstd file for reading its content. `needed_for`: the text of a missing pyarrow.
+
+    Raises MissingExtra, OSError; reading raises InvalidInput.
+    """
+    with optional(needed_for):
+        import pyarrow as pa
+    with pa.OSFile(str(file), "rb") as packed:
+        stream = pa.CompressedInputStream(packed, "zstd")
+        name = str(file)
+        yield io.BufferedReader(Decompressed(stream.read, packed.tell, name, "zstd"), BUFFER_BYTES)
+
+
+def parquet_batches(
+    file: Path,
+    needed_for: str,
+    rows: int,
+    *,
+    columns: Sequence[str] | None = None,
+    dictionaries: Sequence[str] = (),
+) -> Iterator[Any]:
+    """Yield record batches of at most `rows` rows, and of LINE_LIMIT bytes or one row.
+
+    `columns`: those to read, by default all. `dictionaries`: columns of which a dictionary may hold
+    one large value for many rows; they stay dictionaries until it is known how much they unpack to.
+
+    Raises MissingExtra, and InvalidInput for a damaged file, for one that lacks a column, and for
+    one that unpacks to more than FREE_BYTES and RATIO allow.
+    """
+    with optional(needed_for):
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    left = FREE_BYTES + RATIO * file.stat().st_size
+    too_much = InvalidInput(
+        f"{file}: the Parquet file unpacks to more than {RATIO} times its size; "
+        "what came before is kept"
+    )
+    try:
+        # No reads in the background: their threads outlive a file that is found to be damaged.
+        with pq.ParquetFile(file, read_dictionary=list(dictionaries), pre_buffer=False) as opened:
+            lacking = set(columns or ()) - set(opened.schema_arrow.names)
+            if lacking:
+                raise InvalidInput(f"{file} is damaged: it lacks the column {min(lacking)}")
+            if _unpacked_bytes(opened.metadata) > left:
+                raise too_much
+            wanted = None if columns is None else list(columns)
+            reading = opened.iter_batches(rows, columns=wanted, use_threads=False)
+            with closing(reading) as batches:  # before its file
+                for batch in batches:
+                    batch.validate(full=True)  # texts too: damaged ones fail where they are taken
+                    for size, part in _bounded(batch):
+                        left -= size
+                        if left < 0:
+                            raise too_much
+                        yield part
+    except InvalidInput:
+        raise
+    except (pa.ArrowException, OSError, LookupError, ValueError) as error:
+        why = str(error).partition("\n")[0]
+        raise InvalidInput(f"{file} is damaged: {clip(why, 120)}") from error
+
+
+def _unpacked_bytes(metadata: Any) -> int:
+    """What the file says its row groups unpack to, dictionaries counted once.
+
+    The footer of single columns is not read: pyarrow ends the process where statistics there are
+    damaged.
+    """
+    groups = (metadata.row_group(n) for n in range(metadata.num_row_groups))
+    return sum(group.total_byte_size for group in groups)
+
+
+def _bounded(batch: Any) -> Iterator[tuple[int, Any]]:
+    """The batch, or its rows one by one where it is large, each with its bytes."""
+    size = sum(map(_size, batch.columns))
+    if size <= LINE_LIMIT or batch.num_rows == 1:
+        yield size, batch
+        return
+    for n in range(batch.num_rows):
+        row = batch.slice(n, 1)
+        yield sum(map(_size, row.columns)), row
+
+
+def _size(column: Any) -> int:
+    """The bytes of a column when its dictionary is unpacked."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not isinstance(column, pa.DictionaryArray):
+        return int(column.nbytes)
+    used = column.indices.dictionary_encode()  # the dictionary is that of all rows of the file
+    lengths = pc.binary_length(column.dictionary.take(used.dictionary))
+    return int(pc.sum(lengths.take(used.indices)).as_py() or 0)
