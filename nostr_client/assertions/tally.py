@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from nostr_client.assertions.fields import ADDRESS, EVENT, IDENTIFIER, USER
 from nostr_client.codecs import kinds
 from nostr_client.codecs.private_kinds import PRIVATE_KINDS
-from nostr_client.codecs.references import reacted_to, receivers, thread_of
+from nostr_client.codecs.references import address_of, reacted_to, receivers, thread_of
 from nostr_client.codecs.zaps import RECEIPT, REQUEST, Zap, read_zap
 from nostr_client.store.rules import ALL_RELAYS
 
@@ -246,11 +246,11 @@ class Tally:
             self._vanished[event.pubkey] = max(before, event.created_at)
 
     def _add_subject(self, event: Event) -> None:
-        self._receivers[event.id] = receivers(event)
+        paid = self._receivers[event.id] = receivers(event)
         if kinds.is_addressable(event.kind):
-            address = f"{event.kind}:{event.pubkey}:{event.first_tag('d') or ''}"
+            address = address_of(event)
             self._subjects[address] = ADDRESS
-            self._receivers[address] = receivers(event)
+            self._receivers[address] = paid
         elif kinds.is_regular(event.kind):
             self._subjects[event.id] = EVENT
 

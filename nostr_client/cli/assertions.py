@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from nostr_client.assertions import CardOptions, PublishReport
+    from nostr_client.assertions import CardOptions, Publisher, PublishReport
     from nostr_client.assertions.tally import Tally
     from nostr_client.codecs.keys import KeySigner
     from nostr_client.options import Options
@@ -211,18 +211,13 @@ def subject_of(text: str) -> Subject:
     bare = text.strip()
     if bare.startswith("i:") and len(bare) > 2:
         return IDENTIFIER, bare[2:]
-    if nip19.is_address(bare):
-        return ADDRESS, bare
     if nip19.looks_hex(bare):
         raise InvalidIdentifier(
             "64 hex characters may be a key or an event id: write npub1… or note1…"
         )
     what = "a subject: expected npub, note, nevent, naddr, or i:IDENTIFIER"
-    match nip19.read(bare, what).target:
-        case nip19.PublicKey(pubkey) | nip19.Profile(pubkey):
-            return USER, pubkey
-    found = nip19.event_or_address(bare, what)
-    return (ADDRESS if ":" in found else EVENT), found
+    name, found = nip19.person_event_or_address(bare, what)
+    return {"p": USER, "e": EVENT, "a": ADDRESS}[name], found
 
 
 def _listed(file: str | None) -> list[Subject]:
@@ -333,7 +328,9 @@ async def _retract(
         return publisher.report
 
 
-async def _send(publisher: Any, urls: Sequence[str], network: Options, seconds: float) -> None:
+async def _send(
+    publisher: Publisher, urls: Sequence[str], network: Options, seconds: float
+) -> None:
     from nostr_client.network.pool import RelayPool
 
     async with RelayPool(options=network) as pool:

@@ -251,6 +251,19 @@ def event_or_address(text: str, what: str = EVENT) -> str:
     raise InvalidIdentifier(f"{named(text)} is not {what}")
 
 
+def person_event_or_address(text: str, what: str) -> tuple[str, str]:
+    """What a person named, with the tag that names it: `p`, `e` or `a`. Raises InvalidIdentifier.
+
+    A person must be an npub or nprofile: 64 hex characters are an event's id.
+    """
+    if not is_address(text.strip()):
+        match read(text, what).target:
+            case PublicKey(pubkey) | Profile(pubkey):
+                return "p", pubkey
+    found = event_or_address(text, what)
+    return ("a" if ":" in found else "e"), found
+
+
 def is_address(text: str) -> bool:
     """Whether text is an address as `a` tags hold it: `kind:pubkey:d`."""
     kind, _, rest = text.partition(":")

@@ -80,6 +80,11 @@ def _marked(tags: Iterable[tuple[str, ...]], marker: str) -> set[str]:
     return {tag[1] for tag in tags if len(tag) > 3 and tag[3] == marker}
 
 
+def address_of(event: Event) -> str:
+    """The address of an addressable event, as `a` tags hold it: `kind:pubkey:d` (NIP-01)."""
+    return f"{event.kind}:{event.pubkey}:{event.first_tag('d') or ''}"
+
+
 def receivers(event: Event) -> frozenset[str]:
     """Whom a zap of an event may pay: those of its `zap` tags (splits), and its author."""
     return frozenset(event.tag_values("zap")) | {event.pubkey}

@@ -310,8 +310,9 @@ def replies_and_comments(target: str) -> Query:
 
 def zaps(target: str) -> Query:
     """Count zaps (NIP-57) of an event, an address or a person; each receipt is checked."""
-    name, found = _anything(target)
-    return _canonical("zaps", found, name, [RECEIPT])
+    what = "a person or an event: expected npub, nprofile, note, nevent, naddr or 64 hex characters"
+    name, found = nip19.person_event_or_address(target, what)
+    return _canonical("zaps", found, f"#{name}", [RECEIPT])
 
 
 CANONICAL = {
@@ -381,14 +382,3 @@ def _about(name: str, target: str, asked: list[int]) -> Query:
 
 def _canonical(name: str, target: str, tag: str, asked: list[int]) -> Query:
     return Query((Filter(kinds=asked, tags={tag: [target]}),), name, target)
-
-
-def _anything(text: str) -> tuple[str, str]:
-    """Return the tag that names a target, and its value; a person must be an npub or nprofile."""
-    what = "a person or an event: expected npub, nprofile, note, nevent, naddr or 64 hex characters"
-    if not nip19.is_address(text.strip()):
-        match nip19.read(text, what).target:
-            case nip19.PublicKey(pubkey) | nip19.Profile(pubkey):
-                return "#p", pubkey
-    found = nip19.event_or_address(text, what)
-    return ("#a" if ":" in found else "#e"), found

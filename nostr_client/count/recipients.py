@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from nostr_client.codecs.filters import Filter
-from nostr_client.codecs.references import receivers
+from nostr_client.codecs.references import address_of, receivers
 from nostr_client.count.queries import NO_TARGET
 from nostr_client.errors import RelayError
 from nostr_client.network.waiting import task_group
@@ -116,7 +116,7 @@ class Recipients:
         return target not in self._known and (missed is None or now - missed >= AGAIN)
 
     def _learn_any(self, event: Event, batch: Iterable[str]) -> None:
-        for name in {event.id, _address_of(event)}.intersection(batch):
+        for name in {event.id, address_of(event)}.intersection(batch):
             self._learn(name, event)
 
     def _learn(self, target: str, event: Event) -> None:
@@ -176,7 +176,3 @@ def _filters_of(targets: Sequence[str]) -> list[Filter]:
         Filter(kinds=[int(kind)], authors=[author], tags={"#d": [identifier]}, limit=1)
         for kind, author, identifier in parts
     ]
-
-
-def _address_of(event: Event) -> str:
-    return f"{event.kind}:{event.pubkey}:{event.first_tag('d') or ''}"
