@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, Literal, cast
 from agent.reindex.event_rows import ARCHIVE_COLUMNS, Rejects, archive_values, events_of
 from agent.reindex.tempdir import part_of, remove
 from nostr_client.errors import InvalidInput, optional
+from nostr_client.store.connect import create_private
 from nostr_client.store.index_schema import DAY
 from nostr_client.sync.jsonl import import_jsonl
 
@@ -129,7 +130,7 @@ def _writer(part: Path, form: Form) -> Iterator[Callable[[Event], object]]:
         with _parquet(part) as write:
             yield write
         return
-    os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    create_private(part)
     with _stream(part, form) as out:
         yield lambda event: out.write(event.to_json().encode() + b"\n")
 

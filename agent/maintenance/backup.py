@@ -25,7 +25,7 @@ from nostr_client.counters.engine.read import check_sums
 from nostr_client.counters.engine.served import begin_run
 from nostr_client.errors import InvalidInput, SchemaTooOld, StoreCorrupt, StoreError
 from nostr_client.store.base import Found
-from nostr_client.store.connect import WriterLock, check_file, make_folder
+from nostr_client.store.connect import WriterLock, check_file, create_private, make_folder
 from nostr_client.store.faults import making_error, opening_error, store_error
 from nostr_client.store.fingerprint_tables import FINGERPRINTS
 from nostr_client.store.maintain import has_search
@@ -226,7 +226,7 @@ def _discard(part: Path) -> None:
 def _make(part: Path, target: Path) -> None:
     """Create an empty file, so that an error of its folder names the folder, not the source."""
     try:
-        os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        create_private(part)
     except OSError as error:
         raise making_error(target, error) from error
 

@@ -196,7 +196,12 @@ def make_private(path: Path) -> None:
     """
     if not path.exists():
         with suppress(OSError):  # SQLite says what is in the way
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            create_private(path)
+
+
+def create_private(path: Path) -> None:
+    """Make an empty file for its owner alone; one that is there stays as it is. Raises OSError."""
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
 
 def file_uri(path: Path, mode: str) -> str:

@@ -9,7 +9,6 @@ name. Compression with zstd and Parquet need pyarrow (extra `[parquet]`).
 from __future__ import annotations
 
 import gzip
-import os
 import sys
 from contextlib import ExitStack, contextmanager
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, cast
@@ -17,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, Literal, cast
 import msgspec
 
 from nostr_client.errors import InvalidInput, optional
+from nostr_client.store.connect import create_private
 from nostr_client.store.event_lines import joined, unpacked
 from nostr_client.store.sql.copy import read_back
 from nostr_client.sync.arrow_files import parquet_batches, unzstd
@@ -106,7 +106,7 @@ def _remove(part: Path) -> None:
 
 @contextmanager
 def _lines(part: Path, form: Form) -> Iterator[Callable[[Event], object]]:
-    os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    create_private(part)
     with ExitStack() as opened:
         out: Any
         if form == "zstd":
