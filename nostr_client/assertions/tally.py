@@ -31,6 +31,8 @@ Values = dict[str, Value]
 DAY: Final = 86_400
 MOST_TOPICS: Final = 5
 _MOST_OF_NOTES: Final = 0.8
+_SURE: Final = {False: 0, None: 1, True: 2}
+"""How far a receipt is trusted, by what is known of its signer."""
 
 NO_SUBJECTS: Final = frozenset(
     {kinds.METADATA, kinds.CONTACTS, kinds.DELETION, kinds.REPOST, kinds.REACTION}
@@ -108,10 +110,10 @@ class Tally:
         self._things: dict[str, _Thing] = {}
         self._topics: dict[str, Counter[str]] = {}
         self._receivers: dict[str, frozenset[str]] = {}
-        self._paid: dict[bytes, tuple[Zap, str, int]] = {}
+        self._paid: dict[bytes, tuple[Zap, int, bool | None]] = {}
+        """Each payment by its best receipt: a forged one hides none that the wallet signed."""
         self._subjects: dict[str, int] = {}
         self._sums: _Sums | None = None
-        self._sums_of = 0
         self._vanished: dict[str, int] = {}
         self._latest: dict[str, int] = {}
         self.identities: set[str] = set()
@@ -121,6 +123,7 @@ class Tally:
     def add(self, event: Event) -> None:
         """Count one event; each id must come once."""
         self.events += 1
+        self._sums = None
         latest = self._latest.get(event.pubkey, 0)
         if event.kind != kinds.VANISH:
             self._latest[event.pubkey] = max(latest, event.created_at)
@@ -237,8 +240,12 @@ class Tally:
 
     def _receipt(self, event: Event) -> None:
         zap = read_zap(event)
-        if zap is not None and zap.payment not in self._paid:
-            self._paid[zap.payment] = (zap, event.pubkey, event.created_at)
+        if zap is None:
+            return
+        signed = self._signed(zap.receiver, event.pubkey, event.created_at)
+        known = self._paid.get(zap.payment)
+        if known is None or _SURE[signed] > _SURE[known[2]]:
+            self._paid[zap.payment] = (zap, event.created_at, signed)
 
     def _vanish(self, event: Event) -> None:
         if ALL_RELAYS in event.tag_values("relay"):
@@ -315,14 +322,13 @@ class Tally:
 
     def _payments(self) -> _Sums:
         """Return sums of all payments; computed once all events are added."""
-        if self._sums is None or self._sums_of != self.events:
-            self._sums, self._sums_of = self._summed(), self.events
+        if self._sums is None:
+            self._sums = self._summed()
         return self._sums
 
     def _summed(self) -> _Sums:
         sums = _Sums()
-        for zap, signer, at in self._paid.values():
-            signed = self._signed(zap.receiver, signer, at)
+        for zap, at, signed in self._paid.values():
             if signed is False:
                 continue  # the wallet is known, and did not sign this receipt
             targets = [(sums.sent, zap.sender), (sums.received, zap.receiver)]

@@ -210,6 +210,16 @@ def test_zaps_count_once_a_payment_and_what_no_wallet_is_known_to_sign_is_left_o
     assert forged.values(USER, ME.pubkey)["zap_cnt_recd"] == 0
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_forged_receipt_hides_no_payment_that_the_wallet_signed(first: int) -> None:
+    signed = zapped()
+    receipts = [signed, made(OTHER, 9735, *signed.tags)]
+    tally = Tally(NOW, lambda receiver, signer, at: signer == WALLET.pubkey)
+    for event in (receipts[first], receipts[1 - first]):
+        tally.add(event)
+    assert tally.values(USER, ME.pubkey)["zap_cnt_recd"] == 1
+
+
 def test_a_zap_of_an_event_pays_its_author_or_does_not_count_for_it() -> None:
     note = made(OTHER, 1)
     tally = tally_of([note, zapped(("e", note.id))])
