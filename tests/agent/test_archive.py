@@ -243,6 +243,11 @@ BOMBS = {
 }
 
 
+POOLS: list[pa.MemoryPool] = []
+"""Pools of these tests, for as long as the process lives: a batch that the garbage collector frees
+later is freed by the pool that it came from, and pyarrow does not keep that one alive."""
+
+
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_a_small_parquet_file_that_unpacks_to_much_is_refused(tmp_path: Path, bomb: str) -> None:
     """Reading stops before the rest is unpacked; Arrow's memory shows it."""
@@ -253,6 +258,7 @@ def test_a_small_parquet_file_that_unpacks_to_much_is_refused(tmp_path: Path, bo
     pq.write_table(table, file, compression="zstd", **options)
     assert file.stat().st_size < LARGE
     pool, rejects = pa.proxy_memory_pool(pa.default_memory_pool()), Rejects()
+    POOLS.append(pool)
     before = pa.default_memory_pool()
     pa.set_memory_pool(pool)
     try:
