@@ -33,5 +33,5 @@ transforms = [{ src = 'app.plays.es', dest = 'app.plays' }]"
 nostr-client counter add app.plays.es 3 --api "$es" --token-file "$folder/es.token"
 nostr-client counter add app.plays 4 --api "$eu" --token-file "$folder/eu.token"
 nostr-client counter link run es --api "$eu" --token-file "$folder/eu.token"
-until nostr-client counter get app.plays --api "$eu" --token-file "$folder/eu.token" | grep es:
+until nostr-client counter get app.plays --api "$eu" --token-file "$folder/eu.token" | grep "es app"
 do kill -0 $!; done

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import csv
 import itertools
 import json
 from typing import TYPE_CHECKING, Any
@@ -86,10 +87,13 @@ UNLIKE = {
 """What two runs do not have in common: times, sizes, and what comes of the time between."""
 
 
+# Whether a round looked for deletions again is a matter of time; a point of a history keeps it.
+UNLIKE_OF_A_POINT = {"as_said"}
+
+
 def comparable(value: Any) -> Any:
     if isinstance(value, dict):
-        # Whether a round looked for deletions again, which a point keeps, is a matter of time.
-        unlike = UNLIKE | ({"as_said"} if "samples" in value else set())
+        unlike = UNLIKE | (UNLIKE_OF_A_POINT if "samples" in value else set())
         return {k: comparable(v) for k, v in value.items() if k not in unlike}
     if not isinstance(value, list):
         return value
@@ -98,9 +102,11 @@ def comparable(value: Any) -> Any:
 
 def said(text: str) -> list[Any]:
     """The lines of stdout: JSON without what no two runs have in common, and other text."""
-    if not text.startswith(("{", "[")):
-        rows = [line.split(",", 1)[-1].rsplit(",", 1)[0] for line in text.splitlines()]
+    if text.startswith("at,"):
+        rows = map(comparable, csv.DictReader(text.splitlines()))
         return [one for one, _ in itertools.groupby(rows)]
+    if not text.startswith(("{", "[")):
+        return text.splitlines()
     return [comparable(json.loads(line)) for line in text.splitlines()]
 
 
