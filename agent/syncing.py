@@ -82,7 +82,7 @@ class SyncRunner:
         self.syncs = {}
         for name, (spec, origin) in specs.items():
             urls = chosen(spec.relays, relays.default, relays.denied)
-            self._pool.spell(spec.relays or relays.default)
+            self._pool.name(spec.relays)
             one = Synced(spec, origin, urls)
             if name in before:
                 old = before[name].shown

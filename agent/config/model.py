@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -86,6 +86,10 @@ class RelaysSection(Section, frozen=True):
     ] = 4
 
 
+BUILT_IN: Final = RelaysSection()
+"""The relays of a configuration that names none: the user did not name them."""
+
+
 class NetworkSection(Section, frozen=True):
     """How the agent reaches relays, webhooks and other agents."""
 
@@ -114,7 +118,7 @@ class NetworkSection(Section, frozen=True):
 
 
 class IdentitySection(Section, frozen=True):
-    """The key that answers AUTH; never in this file."""
+    """The key that answers AUTH, only to relays that you name; never in this file."""
 
     key_file: Annotated[str, Meta(description="file that holds an nsec or hex key")] = ""
     key_command: Annotated[

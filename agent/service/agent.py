@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.alerts.dispatcher import AlertDispatcher
 from agent.api.feed import Feed
+from agent.config.model import BUILT_IN
 from agent.counters.links import KIND as LINK
 from agent.counters.links import Links
 from agent.counters.sources import SOON_S
@@ -133,6 +134,7 @@ class Agent:
         self.engine.options = self._count_options(config)
         if self._relays != config.relays:
             self._relays = config.relays
+            self._name(config.relays)
             self._finder = make_finder(config.relays, self.parts.pool, self.clock)
         await make_streams(self.parts.counters, config)
         self.worker.limits = self._limits()
@@ -141,6 +143,15 @@ class Agent:
         for name in self.linking.sourcing.sources:
             self.worker.nudge(f"{LINK} {name}")
 
+    def _name(self, relays: RelaysSection) -> None:
+        """Give the pool the relays that the configuration names; nobody named the built-in ones."""
+        for urls, built_in in (
+            (relays.default, BUILT_IN.default),
+            (relays.indexers, BUILT_IN.indexers),
+        ):
+            if urls != built_in:
+                self.parts.pool.name(urls)
+
     def _count_options(self, config: Config) -> CountOptions:
         options, relays = self.parts.count_options, config.relays
         return replace(options, read=relays.read, keep=options.keep if relays.keep_events else None)
@@ -148,8 +159,11 @@ class Agent:
     async def refresh(self) -> None:
         """Watches or syncs have changed: bring tasks and listeners in line."""
         relays = self.config.relays
+        watches = {name: watch for name, (watch, _) in self.watch_specs.all().items()}
+        for watch in watches.values():
+            self.parts.pool.name(watch.relays)
         self.engine.wanted = Wanted(
-            watches={name: watch for name, (watch, _) in self.watch_specs.all().items()},
+            watches=watches,
             default=relays.default,
             denied=relays.denied,
             finder=self._finder,
@@ -217,7 +231,7 @@ class Agent:
     def chosen(self, relays: Sequence[str]) -> list[str]:
         """The relays to ask: `relays`, or the defaults if that is empty."""
         section = self.config.relays
-        self.parts.pool.spell(relays or section.default)
+        self.parts.pool.name(relays)
         return chosen(relays, section.default, section.denied)
 
     def loads(self) -> dict[str, tuple[int, int]]:

@@ -64,7 +64,7 @@ class LinkRunner:
 
     def _chosen(self, section: SourceSection) -> list[str]:
         relays = self._config.relays
-        self._parts.pool.spell(section.relays or relays.default)
+        self._parts.pool.name(section.relays)
         return chosen(section.relays, relays.default, relays.denied)
 
     async def configure(self, config: Config) -> None:
@@ -72,6 +72,8 @@ class LinkRunner:
         self._config = config
         self.arrivals.configure(config.counters.sources)
         await self.sourcing.configure(config.counters.sources)
+        for section in config.counters.publish:
+            self._parts.pool.name(section.relays)
         self.publishing.configure(config.counters.publish, config.relays)
         self.pushing.configure(config.counters.push)
 

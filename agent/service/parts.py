@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from agent.alerts.outbox import OUTBOX
+from agent.config.model import BUILT_IN
 from agent.maintenance.index import Indexing
 from agent.service.relay_state import RELAY_BOOK, RelayBook
 from agent.state import AGENT
@@ -109,6 +110,7 @@ async def open_parts(
                 options=options,
                 signer=signer,
                 known=book.known,
+                unnamed=(*BUILT_IN.default, *BUILT_IN.indexers),
                 now=clock.wall,
                 sleep=clock.sleep,
             )

@@ -34,7 +34,7 @@ from nostr_client.network.waiting import task_group
 from nostr_client.options import Options
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
     from types import TracebackType
 
     from nostr_client.codecs.filters import Filter
@@ -104,7 +104,9 @@ class RelayPool:
     """Holds one Relay for each normalised URL, with one transport and one verifier for all.
 
     Use it as an async context manager, or `close()` it. `known` are capabilities of an earlier run,
-    by normalised URL. `relay_args` go to every Relay that it makes, such as clocks for tests.
+    by normalised URL. `unnamed` are relays of a program's own defaults: no AUTH is signed for one
+    until the user names it, by `name`. `relay_args` go to every Relay that it makes, such as clocks
+    for tests.
     """
 
     def __init__(
@@ -115,6 +117,7 @@ class RelayPool:
         transport: Transport | None = None,
         verifier: Verifier | None = None,
         known: Mapping[str, Capabilities] = MappingProxyType({}),
+        unnamed: Collection[str] = (),
         **relay_args: Any,
     ) -> None:
         self.options = options or Options()
@@ -129,6 +132,7 @@ class RelayPool:
         self._relay_args = relay_args
         self._relays: dict[str, Relay] = {}
         self._strangers: set[str] = set()
+        self._unnamed = set(map(normalize, unnamed))
         self._spellings: dict[str, str] = {}
         self._closed = False
 
@@ -154,6 +158,19 @@ class RelayPool:
         for url in urls:
             self._spellings.setdefault(normalize(url), url)
 
+    def name(self, urls: Iterable[str]) -> None:
+        """Record relays that the user names: `spell` them, and sign AUTH for `unnamed` ones.
+
+        Raises InvalidRelayURL.
+        """
+        for url in urls:
+            self.spell([url])
+            key = normalize(url)
+            if key in self._unnamed:
+                self._unnamed.discard(key)
+                if key in self._relays and key not in self._strangers:
+                    self._sign_for(key)
+
     def spelling(self, url: str) -> str:
         """Return how the user spells the relay at a normalised URL."""
         return self._spellings.get(url, url)
@@ -177,7 +194,7 @@ class RelayPool:
             self._relays[key] = Relay(
                 self._spellings.get(key, url),
                 options=self.options,
-                signer=None if stranger else self._signer,
+                signer=None if stranger or key in self._unnamed else self._signer,
                 capabilities=capabilities or self._known.get(key),
                 transport=self.transport(stranger=stranger),
                 verifier=self._verifier,
@@ -187,10 +204,14 @@ class RelayPool:
                 self._strangers.add(key)
         elif not stranger and key in self._strangers:
             self._strangers.discard(key)
-            self._relays[key].name_by_user(
-                self._spellings.get(key, url), self._transport, self._signer
-            )
+            self._spellings.setdefault(key, url)
+            self._sign_for(key)
         return self._relays[key]
+
+    def _sign_for(self, key: str) -> None:
+        """Treat the relay at a normalised URL as the user's own, at his spelling."""
+        signer = None if key in self._unnamed else self._signer
+        self._relays[key].name_by_user(self._spellings[key], self._transport, signer)
 
     def is_named(self, url: str) -> bool:
         """Whether a relay of this pool is one that the user named, not only strangers."""

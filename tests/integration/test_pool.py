@@ -105,6 +105,20 @@ async def test_auth_is_signed_for_relays_that_the_user_named_alone(
     assert pool.relay("wss://r.example/path", stranger=True).pubkey == SIGNER.pubkey
 
 
+async def test_auth_is_signed_for_a_program_s_own_defaults_once_the_user_names_them(
+    stack: AsyncExitStack,
+) -> None:
+    defaults = ("wss://r.example", "wss://other.example")
+    pool = await stack.enter_async_context(RelayPool(signer=SIGNER, unnamed=defaults))
+    first, other = (pool.relay(url) for url in defaults)
+    assert (first.pubkey, other.pubkey) == (None, None)
+    pool.name(["WSS://R.example/"])
+    assert (first.pubkey, other.pubkey) == (SIGNER.pubkey, None)
+    assert pool.relay("wss://r.example", stranger=True).pubkey == SIGNER.pubkey
+    assert pool.relay("wss://other.example", stranger=True).pubkey is None
+    assert pool.relay("wss://mine.example").pubkey == SIGNER.pubkey
+
+
 async def test_a_relay_is_reached_at_the_spelling_that_was_typed(stack: AsyncExitStack) -> None:
     pool = await stack.enter_async_context(RelayPool())
     pool.spell(["WS://h.example:80/Relay/", "ws://h.example/Relay"])
