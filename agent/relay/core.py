@@ -35,6 +35,9 @@ TICK_S = 1.0
 """Seconds between two searches for idle NIP-77 sessions."""
 
 WORKERS = 2
+SCANS = 2
+"""COUNTs and NEG-OPENs that read the store at once, fewer than its readers: however many clients
+ask for these, a small REQ finds a reader free."""
 """Threads for signatures, and as many for NIP-77: libsecp256k1 and numpy release the GIL."""
 
 INGEST: Final = IngestOptions(batch=1_024)
@@ -92,6 +95,8 @@ class Core:
         self.connections: set[Client] = set()
         self.stopped = False
         self.waiting = Waiting(context.options.limits.send_total_bytes)
+        self.scans = asyncio.Semaphore(SCANS)
+        """Held by a COUNT or a NEG-OPEN while it reads the store."""
         self.large = asyncio.Lock()
         """Held while one large event is read: only after that is the room for others known."""
 

@@ -35,8 +35,9 @@ async def open_session(job: NegOpenJob, core: Core, session: Session) -> Sequenc
     """Make the snapshot and the first answer. Raises Refused, StoreError."""
     visible = Visible(core.store, job.viewer)
     filters = await _filters(job, core, visible)
-    _reserve(session, job, min(await visible.count(filters), _limit(filters)))
-    items = await visible.items(filters)
+    async with core.scans:
+        _reserve(session, job, min(await visible.count(filters), _limit(filters)))
+        items = await visible.items(filters)
     _reserve(session, job, len(items[0]))
     core.context.counted["neg_sessions"] += 1
     limit = core.options.limits.neg_frame_bytes
@@ -193,7 +194,8 @@ def _hint(filters: Sequence[Filter], found: int) -> Hint | None:
 async def _count(job: CountJob, core: Core, connection: Reader) -> Sequence[Output]:
     start = core.context.clock.monotonic()
     visible = Visible(core.store, job.viewer)
-    figures = await visible.figures(job.filters, registers=job.offset is not None)
+    async with core.scans:
+        figures = await visible.figures(job.filters, registers=job.offset is not None)
     core.context.counted["counts"] += 1
     core.context.count_seconds.append(core.context.clock.monotonic() - start)
     return connection.session.counted(job, figures)
