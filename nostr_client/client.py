@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from nostr_client.codecs.filters import Filter
     from nostr_client.codecs.keys import Signer, VerifiedEvent
     from nostr_client.codecs.nip11 import RelayInfo
+    from nostr_client.codecs.web_of_trust import Root, Web
     from nostr_client.count.result import CountResult
     from nostr_client.count.wallets.asking import Wallets
     from nostr_client.network.outbox import RelayChoice
@@ -156,6 +157,7 @@ class NostrClient:
         read: bool | None = None,
         verify_zaps: bool = False,
         enough: float | None = None,
+        within: str | Root | None = None,
     ) -> CountResult:
         """Count over relays (NIP-45): return one number, and a claim for each relay.
 
@@ -165,9 +167,12 @@ class NostrClient:
         counts. `CountResult.verified` has the result; the answers are stored for a day, if the
         store is a path. `enough`, such as 0.1, asks relays in the order of their expected
         contribution, by earlier answers, until the rest add less than that share of all people; it
-        needs a store. Raises InvalidInput without a relay or for a bad query, NoRelays if no relay
-        of the target's author was found, StoreError and its kinds if claims are stored. Safe to
-        cancel.
+        needs a store. `within`, as `me`, `npub1...` or `npub1...:2`, also counts the authors whom
+        that key follows, or with `:2` also those whom they follow, by the lists in the store; `me`
+        is the signer's key. `CountResult.within` has the result. Relays whose events were not read
+        are asked for those people's events, in as much time again. Raises InvalidInput without a
+        relay, for a bad query, and if the store lacks the follow list, NoRelays if no relay of the
+        target's author was found, StoreError and its kinds if claims are stored. Safe to cancel.
         """
         asked = query if isinstance(query, Query) else make_query(query)
         await self._open_store()
@@ -180,15 +185,34 @@ class NostrClient:
             )
         if verify_zaps and not (asked.is_zaps and options.read):
             raise InvalidInput("only zaps are verified, by reading their receipts")
+        if within is not None and not options.read:
+            raise InvalidInput("people within a web are counted by reading their events")
+        web = None if within is None else await self._web(within)
         chosen = await self._relays_for(asked, relays)
         if enough is not None:
             from nostr_client.count.asking_few import count_enough
 
-            return await count_enough(self._counter, asked, chosen, options, enough)
-        result = await self._counter.count(asked, chosen, options)
-        if not verify_zaps:
+            result = await count_enough(self._counter, asked, chosen, options, enough)
+        else:
+            result = await self._counter.count(asked, chosen, options)
+        if verify_zaps and enough is None:
+            result = await self._verified(result, [relay for _, relay in chosen], options)
+        if web is None:
             return result
-        return await self._verified(result, [relay for _, relay in chosen], options)
+        from nostr_client.count.within import count_within
+
+        found = await count_within(self._counter, result, chosen, web, options, now=self._now)
+        return msgspec.structs.replace(result, within=found)
+
+    async def _web(self, within: str | Root) -> Web:
+        from nostr_client.codecs.web_of_trust import read_root
+        from nostr_client.count.within import stored_web
+
+        me = None if self._signer is None else self._signer.pubkey
+        root = read_root(within, me) if isinstance(within, str) else within
+        if self._events is None:
+            raise InvalidInput("a web of trust is made from follow lists: give a store")
+        return await stored_web(self._events, root)
 
     async def _verified(
         self, result: CountResult, relays: Sequence[Relay], options: CountOptions

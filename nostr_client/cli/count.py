@@ -143,6 +143,8 @@ def second_lines(result: CountResult) -> list[str]:
         lines.append(f"of the events read: {', '.join(split) or 'none'}")
     if result.note is not None:
         lines.append(f"note: {result.note}")
+    if result.within is not None:
+        lines.append(str(result.within))
     if result.unasked is not None:
         lines += unasked_lines(result.unasked)
     return lines
@@ -205,6 +207,13 @@ def _sats(amount: Figure) -> str:
     help="Ask recipients' wallets for the key that signs their zap receipts: their hosts learn "
     "that you count.",
 )
+@click.option(
+    "--within",
+    metavar="me|KEY[:DEPTH]",
+    help="Also count the authors whom this key follows, or with :2 also those whom they follow, by "
+    "the follow lists in the store; me is the key of --key-file. Relays whose events are not read "
+    "are asked for these people's events.",
+)
 @enough_option
 @click.option("--overlap", is_flag=True, help="Print how many people each pair of relays shares.")
 @trust_option
@@ -228,6 +237,7 @@ def count(
     verify_zaps: bool,
     overlap: bool,
     enough: float | None,
+    within: str | None,
     as_json: bool,
     **how: Any,
 ) -> None:
@@ -246,6 +256,8 @@ def count(
         raise click.UsageError("--by-content goes with reactions and replies, which it reads")
     if verify_zaps and (what != "zaps" or not how["read"]):
         raise click.UsageError("--verify-zaps goes with zaps, whose receipts it reads")
+    if within is not None and (how["store"] is None or not how["read"]):
+        raise click.UsageError("--within needs --store PATH with follow lists, and reads events")
     named = [*targets, *(line for _, line in listed(file))]
     asked: list[str | None] = [*named] if named else [None]
     queries = [asked_query(what, one, conditions) for one in asked]
@@ -256,7 +268,8 @@ def count(
     urls = None if indexers and not relays else chosen_relays(relays)
     client = _client(indexers, **how)
     show_one = _shower(named, as_json=as_json, overlap=overlap)
-    asking = _count(client, queries, urls, show_one, verify_zaps=verify_zaps, enough=enough)
+    more = {"verify_zaps": verify_zaps, "enough": enough, "within": within}
+    asking = _count(client, queries, urls, show_one, **more)
     code = worst_code(run_async(asking))
     if code:
         say("nostr-client: count: no relay answered")
@@ -271,7 +284,8 @@ def _shower(named: Sequence[str], *, as_json: bool, overlap: bool) -> Show:
         if as_json:
             print_json(result.to_dict() | (overlap_dict(result) if overlap else {}))
         elif len(named) > 1:
-            click.echo(f"{clip(named[n], 80)}  {result}")
+            near = f"; {result.within}" if result.within else ""
+            click.echo(f"{clip(named[n], 80)}  {result}{near}")
         else:
             show(result)
         if overlap and not as_json:

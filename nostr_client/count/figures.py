@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from nostr_client.codecs import nip19
 from nostr_client.codecs.display import plural, said
 
 LARGEST: Final = 2**63 - 1
@@ -89,6 +90,39 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def to_dict(self) -> dict[str, Any]:
         """Return the figure as JSON values."""
         return msgspec.structs.asdict(self)
+
+
+class Within(msgspec.Struct, frozen=True, kw_only=True):
+    """How many of a number's distinct authors are within a web of trust (`codecs.web_of_trust`).
+
+    The web is that of `key` (hex) to a `depth` of 1 or 2, and has so many `people`; the follow
+    lists of `lists` of the `followed` are known. `figure` is None if no relay gave an author: an
+    error is not a zero.
+    """
+
+    key: str
+    depth: int
+    people: int
+    followed: int
+    lists: int
+    figure: Figure | None
+
+    def __str__(self) -> str:
+        web = f"within {nip19.PublicKey(self.key).encode()}:{self.depth}"
+        number = "not known" if self.figure is None else f"{said(self.figure)} distinct authors"
+        return f"{web} ({plural(self.people, 'person', 'people')}): {number}{self._lacking}"
+
+    @property
+    def _lacking(self) -> str:
+        missing = self.followed - self.lists
+        if self.depth == 1 or not missing:
+            return ""
+        return f"; {plural(missing, 'follow list')} of {self.followed:,} not stored"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figure and its web as JSON values."""
+        figure = None if self.figure is None else self.figure.to_dict()
+        return msgspec.structs.asdict(self) | {"figure": figure}
 
 
 class WeighedClaim(ClaimSummary, frozen=True, kw_only=True):

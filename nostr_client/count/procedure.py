@@ -13,7 +13,7 @@ import msgspec
 
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.count.asking import LEAST, Asking, CountOptions
-from nostr_client.count.beside import judge_beside
+from nostr_client.count.beside import FirstRound, judge_beside
 from nostr_client.count.judging import SharedIds
 from nostr_client.count.listing import is_regular
 from nostr_client.count.merge import TrustPolicy, Unit, merge_claims
@@ -31,11 +31,11 @@ from nostr_client.network.waiting import task_group
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 
-    from nostr_client.count.beside import FirstRound
     from nostr_client.count.claims import ClaimBook
     from nostr_client.count.merge import Claim, Merged, Retracted
     from nostr_client.count.queries import Query
     from nostr_client.count.reading import LookUp
+    from nostr_client.count.seen import SeenEvents
     from nostr_client.network.relay import Relay
 
 
@@ -208,6 +208,32 @@ class Counter:
             proven = await self._compare(query, found, relays, chosen, earlier, beside=beside)
             found = {url: _with(claim, proven.get(url)) for url, claim in found.items()}
         return found
+
+    async def judged(
+        self,
+        query: Query,
+        asked: Mapping[str, Claim],
+        known: Mapping[str, Claim],
+        relays: Mapping[str, Relay],
+        seen: SeenEvents,
+        options: CountOptions,
+        *,
+        seconds: float,
+    ) -> dict[str, Claim]:
+        """Return claims by normalised URL: `asked` ones judged by deletions, all by newer lists.
+
+        `seen`: the events behind `asked`. `known` claims were judged when they were made. Raises
+        StoreError. Safe to cancel.
+        """
+        first = FirstRound()
+        shared = SharedIds(list(asked), self._rand, by_ids=False, seen=seen, stored=options.stored)
+        found = dict(known) | await judge_beside(
+            query, asked, relays, shared, first, seconds=seconds, patience=options.patience
+        )
+        if not (is_compared(query) and len(readings(found)) > 1):
+            return found
+        proven = await self._compare(query, found, relays, options, {}, beside=(), seconds=seconds)
+        return {url: _with(claim, proven.get(url)) for url, claim in found.items()}
 
     async def _compare(
         self,

@@ -10,7 +10,7 @@ import msgspec
 from nostr_client import hll
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.count.enough import Unasked
-from nostr_client.count.figures import LARGEST, ClaimSummary, Counted, WeighedClaim
+from nostr_client.count.figures import LARGEST, ClaimSummary, Counted, WeighedClaim, Within
 from nostr_client.count.merge import Claim, Figure, Merged, Unit
 from nostr_client.count.queries import Query
 from nostr_client.count.wallets import Wallet, WalletStatus
@@ -110,6 +110,8 @@ class CountResult(msgspec.Struct, frozen=True, kw_only=True):
     """What the recipients' wallets signed of the zaps, on request."""
     unasked: Unasked | None = None
     """The relays that were not asked, if a count ended when it had enough."""
+    within: Within | None = None
+    """The authors who are within a web of trust, on request."""
 
     @property
     def authors(self) -> Figure | None:
@@ -213,13 +215,14 @@ class CountResult(msgspec.Struct, frozen=True, kw_only=True):
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON values, as `nostr-client count` gives it.
 
-        `amount` (millisats) is there for zaps alone, `contents`, `verified` and `unasked` where
-        they were asked for, `note` where there is one.
+        `amount` (millisats) is there for zaps alone, `contents`, `verified`, `unasked` and
+        `within` where they were asked for, `note` where there is one.
         """
         amount = self.merged.amount
         worth: dict[str, Any] = {} if amount is None else {"amount": amount.to_dict()}
         left = None if self.unasked is None else self.unasked.to_dict()
-        more = {"contents": self.contents, "note": self.note, "unasked": left}
+        near = None if self.within is None else self.within.to_dict()
+        more = {"contents": self.contents, "note": self.note, "unasked": left, "within": near}
         if self.verified is not None:
             worth["verified"] = self.verified.to_dict()
         worth |= {name: value for name, value in more.items() if value is not None}

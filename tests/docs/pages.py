@@ -26,6 +26,11 @@ CERTIFICATE: Final = (
 BEFORE: Final = {
     "docs/how-to/assertions.md": (NOTES,),
     "docs/how-to/backup.md": (NOTES, "mkdir backups"),
+    "docs/how-to/count.md": (
+        "nostr-client key gen --output k && nostr-client publish --key-file k --content '' "
+        "--kind 3 --tag p=npub1… --json --relay wss://one.example > /dev/null && "
+        "nostr-client sync run --kind 3 -r wss://one.example --store s.db",
+    ),
     "docs/how-to/fleet.md": ("umask 077; echo token > es.token; echo token > fr.token",),
     "docs/how-to/local-relay.md": (CERTIFICATE,),
     "docs/how-to/reindex.md": (

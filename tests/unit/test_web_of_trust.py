@@ -54,7 +54,7 @@ def brute_force(lists: Lists, root: str, depth: int) -> dict[str, int]:
     for one in near:
         follows += lists.get(one, {}).get(3, ())
         mutes += lists.get(one, {}).get(10000, ())
-    score_of = {person: 0 for person in [*near, *follows, *mutes]}
+    score_of = dict.fromkeys([*near, *follows, *mutes], 0)
     for person in follows:
         score_of[person] += 1
     for person in mutes:
