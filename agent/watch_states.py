@@ -51,8 +51,8 @@ class WatchStates:
             )
 
     def _all_warnings(self, one: Watched) -> tuple[str, ...]:
-        lack = (one.lack,) if one.lack else ()
-        return (*lack, *self._warnings.get(one.watch.name, ()))
+        lacks = [text for text in (one.lack, one.no_web) if text]
+        return (*lacks, *self._warnings.get(one.watch.name, ()))
 
     async def take(self, merge: Merge) -> schema.WatchState | None:
         """The state of a watch after a merge; None if it was removed, or its question changed."""
@@ -76,5 +76,6 @@ class WatchStates:
             changes=moved.changes,
             spark=moved.spark,
             failing=tuple(sorted(one.failing)),
+            within=result.within,
         )
         return self.all[name]

@@ -186,7 +186,9 @@ class NostrClient:
         if verify_zaps and not (asked.is_zaps and options.read):
             raise InvalidInput("only zaps are verified, by reading their receipts")
         if within is not None and not options.read:
-            raise InvalidInput("people within a web are counted by reading their events")
+            from nostr_client.count.within import NO_LISTS
+
+            raise InvalidInput(NO_LISTS)
         web = None if within is None else await self._web(within)
         chosen = await self._relays_for(asked, relays)
         if enough is not None:
@@ -206,12 +208,12 @@ class NostrClient:
 
     async def _web(self, within: str | Root) -> Web:
         from nostr_client.codecs.web_of_trust import read_root
-        from nostr_client.count.within import stored_web
+        from nostr_client.count.within import NO_LISTS, stored_web
 
         me = None if self._signer is None else self._signer.pubkey
         root = read_root(within, me) if isinstance(within, str) else within
         if self._events is None:
-            raise InvalidInput("a web of trust is made from follow lists: give a store")
+            raise InvalidInput(NO_LISTS)
         return await stored_web(self._events, root)
 
     async def _verified(
@@ -271,6 +273,10 @@ class NostrClient:
             made, **{key: value for key, value in changes.items() if value is not None}
         )
         made.check()
+        if made.within and (self._events is None and self._path is None):
+            from nostr_client.count.within import NO_LISTS
+
+            raise InvalidInput(NO_LISTS)
         questions = {} if asked is None else {made.name: asked}
         watching = Watching(
             made, lambda merged: self.engine(merged, self.wanted([made], questions))

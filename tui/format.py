@@ -12,7 +12,7 @@ from tui.glyphs import UNICODE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from agent.api.schema import Figure
+    from agent.api.schema import Figure, Within
     from tui.glyphs import Glyphs
 
 BAR_SPAN: Final = 0.25
@@ -104,6 +104,14 @@ def certainty(figure: Figure | None, glyphs: Glyphs = UNICODE) -> str:
     half = max(figure.high - figure.value, figure.value - figure.low)
     part = round(100 * half / max(1, figure.value))
     return f"{glyphs.plus_minus}{'>' * (part > MOST_PERCENT)}{min(part, MOST_PERCENT)}%"
+
+
+def within(found: Within | None, glyphs: Glyphs = UNICODE) -> str:
+    """How many people of a web of trust are in a number, and how sure that is; nothing for None."""
+    if found is None:
+        return ""
+    sure = certainty(found.figure, glyphs) or "not known"
+    return f"known people: {value(found.figure, glyphs)} of {number(found.people)}, {sure}"
 
 
 def interval_bar(figure: Figure | None, width: int, glyphs: Glyphs = UNICODE) -> str:

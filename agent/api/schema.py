@@ -38,7 +38,7 @@ from agent.api.shapes import (
 )
 from agent.specs import SyncSpec
 from nostr_client.codecs.nip11 import RelayInfo
-from nostr_client.count.figures import Counted, Figure, WeighedClaim
+from nostr_client.count.figures import Counted, Figure, WeighedClaim, Within
 from nostr_client.counters.lineage import Arrival
 from nostr_client.counters.shown import Audit, Counter, Integer
 from nostr_client.network.relay_state import Capabilities
@@ -130,6 +130,7 @@ class WatchState(Answer, frozen=True):
     changes: dict[str, int] = field(default_factory=dict)
     spark: tuple[int, ...] = ()
     failing: tuple[str, ...] = ()
+    within: Within | None = None
 
 
 class Watches(Answer, frozen=True):
@@ -319,6 +320,7 @@ __all__ = [
     "WatchState",
     "Watches",
     "WeighedClaim",
+    "Within",
     "not_found",
     "read_only",
 ]

@@ -28,6 +28,7 @@ from nostr_client.cli.questions import (
     relay_choice,
     trust_option,
     trusted_option,
+    within_option,
 )
 from nostr_client.cli.relays import (
     chosen_relays,
@@ -207,13 +208,7 @@ def _sats(amount: Figure) -> str:
     help="Ask recipients' wallets for the key that signs their zap receipts: their hosts learn "
     "that you count.",
 )
-@click.option(
-    "--within",
-    metavar="me|KEY[:DEPTH]",
-    help="Also count the authors whom this key follows, or with :2 also those whom they follow, by "
-    "the follow lists in the store; me is the key of --key-file. Relays whose events are not read "
-    "are asked for these people's events.",
-)
+@within_option
 @enough_option
 @click.option("--overlap", is_flag=True, help="Print how many people each pair of relays shares.")
 @trust_option

@@ -69,6 +69,14 @@ max_events_option: Callable[[F], F] = click.option(
     help="Read at most this many events from one relay.",
 )
 
+within_option: Callable[[F], F] = click.option(
+    "--within",
+    metavar="KEY[:DEPTH]",
+    help="Also count the authors whom this key follows, or with :2 also those whom they follow, by "
+    "the follow lists in the store. Relays are asked for these people's events. A count takes me "
+    "for the key of --key-file.",
+)
+
 keep_option: Callable[[F], F] = click.option(
     "--keep-events", is_flag=True, help="Store the events that are read, not only claims."
 )

@@ -30,6 +30,7 @@ from nostr_client.cli.questions import (
     interval_option,
     trust_option,
     trusted_option,
+    within_option,
 )
 from nostr_client.cli.relays import relay_option
 from nostr_client.cli.watch_file import watches_at
@@ -77,6 +78,7 @@ _OPTIONS = (
         "--live/--no-live", default=True, show_default=True,
         help="Also listen for new events between two questions.",
     ),
+    within_option,
     click.option("--keep-heard", "keep", is_flag=True, help="Store the events that arrive live."),
     click.option(
         "--alert", "alerts", metavar="JSON", multiple=True,
@@ -101,6 +103,7 @@ def _definition(command: F) -> F:
         conditions: Conditions,
         interval: float | None,
         trust: Any,
+        within: str | None,
         alerts: Sequence[str],
         **given: Any,
     ) -> Any:
@@ -114,6 +117,7 @@ def _definition(command: F) -> F:
             filters=tuple(one.to_dict() for one in asked.filters) if conditions.given else (),
             interval=duration(INTERVAL if interval is None else interval),
             policy=trust,
+            within=within or "",
             alerts=tuple(map(_alert, alerts)),
             **{name: given.pop(name) for name in _FIELDS},
         )

@@ -168,7 +168,7 @@ async def _run_here(
     results: dict[str, Counted] = {}
 
     async def merged(merge: Merge) -> None:
-        if merge.is_whole and merge.is_news:
+        if merge.is_whole and (merge.is_news or merge.is_near):
             name = merge.watched.watch.name
             results[name] = merge.result.counted(merge.watched.watch.left_out)
             if not once:
@@ -274,4 +274,5 @@ def _print_result(name: str, found: Counted, as_json: bool) -> None:
 
         print_json({"watch": name, **msgspec.to_builtins(found)})
         return
-    click.echo(f"{series.moment(time.time())}  {name}  {found}")
+    near = f"; {found.within}" if found.within else ""
+    click.echo(f"{series.moment(time.time())}  {name}  {found}{near}")

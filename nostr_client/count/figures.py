@@ -97,7 +97,7 @@ class Within(msgspec.Struct, frozen=True, kw_only=True):
 
     The web is that of `key` (hex) to a `depth` of 1 or 2, and has so many `people`; the follow
     lists of `lists` of the `followed` are known. `figure` is None if no relay gave an author: an
-    error is not a zero.
+    error is not a zero. `at`: when they were counted, Unix seconds.
     """
 
     key: str
@@ -106,6 +106,7 @@ class Within(msgspec.Struct, frozen=True, kw_only=True):
     followed: int
     lists: int
     figure: Figure | None
+    at: int
 
     def __str__(self) -> str:
         web = f"within {nip19.PublicKey(self.key).encode()}:{self.depth}"
@@ -148,6 +149,7 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
     corroborated: Figure | None
     amount: Figure | None
     relays: tuple[WeighedClaim, ...]
+    within: Within | None = None
 
     def __str__(self) -> str:
         name = "matching" if self.query == "filter" else self.query

@@ -210,6 +210,7 @@ class CountResult(msgspec.Struct, frozen=True, kw_only=True):
                 _weighed(one, parts.get(one.relay), excluded=one.relay in out)
                 for one in self.relays
             ),
+            within=self.within,
         )
 
     def to_dict(self) -> dict[str, Any]:

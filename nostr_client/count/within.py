@@ -52,6 +52,11 @@ MOST_KEYS: Final = 5_000
 """Keys that one relay is asked for, 25 REQs; the figure is a lower bound if the web has more."""
 
 
+NO_LISTS: Final = (
+    "people within a web of trust are counted by follow lists of a store, and by reading events"
+)
+"""Why nothing is counted without a store, or if events are not read."""
+
 READ_SHARE: Final = 0.7
 """Share of the time for reading by author; the rest is for deletions and newer lists."""
 
@@ -110,14 +115,18 @@ async def count_within(
             options,
             seconds=max(end - loop.time(), LEAST),
         )
+    at = int(now())
     merged = counter.result(query, list(found.values())).merged
     left = result.unasked
     whole = left is None or not (left.known or left.never)
-    return within_of(web, merged.authors, whole=whole)
+    return within_of(web, merged.authors, at=at, whole=whole)
 
 
-def within_of(web: Web, figure: Figure | None, *, whole: bool) -> Within:
-    """Return a figure with its web; a lower bound if lists or relays (not `whole`) are missing."""
+def within_of(web: Web, figure: Figure | None, *, at: int, whole: bool) -> Within:
+    """Return a figure with its web, counted `at` Unix seconds.
+
+    It is a lower bound if lists are missing, or not all relays were asked (not `whole`).
+    """
     if figure is not None and not (whole and web.complete):
         figure = Figure.at_least(figure.value, figure.low)
     key, depth = web.root
@@ -128,6 +137,7 @@ def within_of(web: Web, figure: Figure | None, *, whole: bool) -> Within:
         followed=web.followed,
         lists=web.lists,
         figure=figure,
+        at=at,
     )
 
 

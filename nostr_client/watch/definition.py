@@ -20,6 +20,7 @@ from nostr_client.errors import InvalidInput, clip, host_alone
 from nostr_client.options import SHORTEST_INTERVAL, WATCH_NAME, WATCH_NAME_IN_WORDS
 
 if TYPE_CHECKING:
+    from nostr_client.codecs.web_of_trust import Root
     from nostr_client.count.queries import Query
     from nostr_client.count.trust import TrustPolicy
 
@@ -101,6 +102,14 @@ class Watch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         True
     )
     keep: Annotated[bool, Meta(description="store the events that arrive live")] = False
+    within: Annotated[
+        str,
+        Meta(
+            max_length=2048,
+            description="also count the people within the web of trust of this key: npub1… for "
+            "those it follows, npub1…:2 also for those whom they follow",
+        ),
+    ] = ""
     alerts: Annotated[tuple[AlertSpec, ...], Meta(max_length=16)] = ()
 
     @property
@@ -121,6 +130,13 @@ class Watch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         return None if self.policy is None else TrustPolicy(self.policy)
 
     @property
+    def root(self) -> Root | None:
+        """Return whose web of trust is meant. Raises InvalidInput, InvalidIdentifier."""
+        from nostr_client.codecs.web_of_trust import read_root
+
+        return read_root(self.within) if self.within else None
+
+    @property
     def left_out(self) -> frozenset[str]:
         """Return the normalised URLs of `excluded`. Raises InvalidRelayURL."""
         return frozenset(map(normalize, self.excluded))
@@ -135,7 +151,7 @@ class Watch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         check_interval(self.interval)
         for url in (*self.relays, *self.trusted, *self.excluded):
             normalize(url)
-        _ = self.question
+        _ = self.question, self.root
 
 
 @lru_cache(8192)  # each relay of each round asks

@@ -12,11 +12,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.count.claims import is_answer
 from nostr_client.count.procedure import needs_others
 from nostr_client.count.queries import target_of
 from nostr_client.count.remembering import KEEP, asked_of
+from nostr_client.count.within import NO_LISTS, count_within, stored_web
+from nostr_client.errors import InvalidInput
 from nostr_client.network.waiting import task_group
 from nostr_client.watch import repository
 from nostr_client.watch.live import Live, LivePace
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Awaitable, Callable, Collection, Mapping
 
+    from nostr_client.codecs.web_of_trust import Root, Web
     from nostr_client.count.asking import CountOptions
     from nostr_client.count.beside import FirstRound
     from nostr_client.count.claims import ClaimBook
@@ -61,6 +66,12 @@ FIND_EVERY_S: Final = 6 * 3600.0
 
 FIND_LOST_S: Final = 600.0
 """The same while a watch has no relay to ask."""
+
+
+NEAR: Final = "near"
+NEAR_LANE: Final = "near"
+NEAR_EVERY_S: Final = 3600.0
+"""People within a web of trust are counted no more often: relays are asked 200 of them in a REQ."""
 
 
 class Engine:
@@ -108,7 +119,7 @@ class Engine:
         self._pace = LivePace()
         self._strangers: frozenset[str] = frozenset()
         self._looked_at: float | None = None
-        worker.runners |= {ASK: self._ask, MERGE: self._merge, FIND: self._find}
+        worker.runners |= {ASK: self._ask, MERGE: self._merge, FIND: self._find, NEAR: self._near}
         worker.sources.append(self)
 
     @property
@@ -181,6 +192,8 @@ class Engine:
             every = one.watch.every
             found += [Task(f"{ASK} {name} {url}", url, every) for url in one.relays]
             found.append(Task(f"{MERGE} {name}", MERGE_LANE, MERGE_EVERY_S, backs_off=False))
+            if one.watch.within:
+                found.append(Task(f"{NEAR} {name}", NEAR_LANE, max(every, NEAR_EVERY_S)))
         if self.wanted.finder is not None:
             every = FIND_LOST_S if any(one.lack for one in self.watches.values()) else FIND_EVERY_S
             found.append(Task(f"{FIND} relays", FIND_LANE, every, backs_off=False))
@@ -303,7 +316,7 @@ class Engine:
         fresh = {url: claim for url, claim in one.claims.items() if (claim.asked_at or 0) >= since}
         if one.relays.keys() - fresh.keys():
             await self._save(one)
-        return await self.counter.explain(
+        result = await self.counter.explain(
             one.query,
             one.relays,
             policy=watch.trust,
@@ -311,6 +324,7 @@ class Engine:
             left_out=watch.left_out,
             fresh=fresh,
         )
+        return msgspec.structs.replace(result, within=one.within) if one.within else result
 
     async def _merge(self, name: str) -> bool:
         """Update the number of a watch; store a complete one."""
@@ -319,6 +333,7 @@ class Engine:
             return True
         # before the read: a claim that comes meanwhile may be left out
         is_whole, is_news, one.has_news = one.is_whole, one.has_news, False
+        is_near, one.is_near = one.is_near, False
         result, now = await self.explain(name), self.clock.wall()
         if is_whole and not one.asking:
             one.claims.clear()
@@ -327,8 +342,36 @@ class Engine:
         await self._save(one)
         current = self.watches.get(name)
         if current is not None and current.question == one.question:
-            await self._merged(Merge(current, result, now, is_whole, is_news))
+            await self._merged(Merge(current, result, now, is_whole, is_news, is_near))
+        if is_whole and is_news and one.watch.within and one.within is None:
+            self.worker.nudge(f"{NEAR} {name}")
         return True
+
+    async def _near(self, name: str) -> bool:
+        """Count the authors of a watch who are within its web of trust; the claims come first."""
+        one = self.watches.get(name)
+        root = None if one is None else one.watch.root
+        if one is None or root is None or not one.is_whole:
+            return True
+        try:
+            web = await self._web(root)
+        except InvalidInput as error:
+            one.no_web = str(error)
+            self._log.warning("no_web", watch=name, why=one.no_web)
+            return False
+        relays = [(one.relays[url], self.relay(url)) for url in one.relays]
+        result = await self.explain(name)
+        one.within = await count_within(
+            self.counter, result, relays, web, self.options, now=self.clock.wall
+        )
+        one.no_web, one.is_near = "", True
+        self.worker.nudge(f"{MERGE} {name}")
+        return True
+
+    async def _web(self, root: Root) -> Web:
+        if self.options.stored is None or not self.options.read:
+            raise InvalidInput(NO_LISTS)
+        return await stored_web(self.options.stored, root)
 
     async def _record(
         self, history: Recorder, one: Watched, result: CountResult, now: float

@@ -13,6 +13,7 @@ from nostr_client.watch.repository import question_key
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from nostr_client.count.figures import Within
     from nostr_client.count.merge import Claim
     from nostr_client.count.queries import Query
     from nostr_client.count.result import CountResult
@@ -54,6 +55,12 @@ class Watched:
         """When each relay was last asked with an answer, Unix seconds."""
         self.took: dict[str, float] = {}
         """How long that answer took, in seconds."""
+        self.within: Within | None = None
+        """The newest figure of its authors within a web of trust."""
+        self.no_web = ""
+        """Why there is no such figure; empty if there is one, or none is wanted."""
+        self.is_near = False
+        """Whether that figure is newer than the newest merge."""
 
     @property
     def was_asked(self) -> bool:
@@ -69,13 +76,15 @@ class Watched:
         """Copy the knowledge about relays from an earlier value of the same watch."""
         self.tried, self.answered, self.took = before.tried, before.answered, before.took
         self.first = before.first
+        if before.watch.within == self.watch.within:
+            self.within, self.no_web = before.within, before.no_web
 
 
 class Merge(NamedTuple):
     """The number of a watch at a time (Unix seconds).
 
     `is_whole`: the first round is over. `is_news`: a relay was asked since the last merge. Only a
-    number with both goes into the history.
+    number with both goes into the history. `is_near`: the figure within its web of trust is new.
     """
 
     watched: Watched
@@ -83,6 +92,7 @@ class Merge(NamedTuple):
     at: float
     is_whole: bool
     is_news: bool
+    is_near: bool = False
 
 
 class Wanted(NamedTuple):

@@ -105,7 +105,7 @@ class Watching:
             await engine.run()
 
     async def _take(self, merge: Merge) -> None:
-        if merge.is_whole and merge.is_news:
+        if merge.is_whole and (merge.is_news or merge.is_near):
             self._latest = merge.result
             self._version += 1
             self._gate.wake()

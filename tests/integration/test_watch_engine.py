@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nostr_client.client import NostrClient
+from nostr_client.codecs.event import EventTemplate
 from nostr_client.codecs.filters import Filter
+from nostr_client.count.claims import CLAIMS
 from nostr_client.count.procedure import Counter
 from nostr_client.store.sqlite import SqliteStore
-from nostr_client.watch import Watch, WatchRepository, engine
+from nostr_client.watch import WATCHES, Watch, WatchRepository, engine
 from tests.faulty_relay import FaultyRelay
-from tests.worlds import NOTE, Sketches, reaction
+from tests.worlds import NOTE, START, Sketches, reaction, signer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -112,6 +114,65 @@ async def test_a_watch_says_itself_that_live_events_are_kept(tmp_path: Path) -> 
         assert (await anext(results)).value == 4
     async with await SqliteStore.open(path) as store:
         assert [one.id for one in await store.query([Filter()])] == [fresh.id]
+
+
+async def test_a_watch_counts_people_within_a_web_beside_its_number(tmp_path: Path) -> None:
+    """Once the first round is over; the number comes first, the second figure in a merge of its
+    own, and no point of the history is written for it."""
+    me, path = signer(50), tmp_path / "store.db"
+    tags = tuple(("p", signer(n).pubkey) for n in (1, 2, 9))
+    template = EventTemplate(kind=3, content="", tags=tags, created_at=START)
+    watch = Watch(name="w", query="reactions", target=NOTE, live=False, within=me.pubkey)
+    merges: list[Merge] = []
+
+    async def merged(merge: Merge) -> None:
+        merges.append(merge)
+
+    async with (
+        await SqliteStore.open(path, migrations=[CLAIMS, WATCHES]) as store,
+        FaultyRelay(Sketches(), events=[reaction(n) for n in range(5)]) as relay,
+        NostrClient(relay.url, timeout=20, store=store) as client,
+    ):
+        await store.save([me.sign_now(template)])
+        book = WatchRepository(store.database)
+        await book.add(watch)
+        async with client.engine(merged, client.wanted([watch]), book=book) as made:
+            await made.refresh()
+            await settle(made)
+        points = await book.history("w")
+    assert len(points) == 1
+    found = merges[-1].result.within
+    assert merges[-1].is_near
+    assert found is not None
+    assert found.figure is not None
+    assert (found.figure.value, found.figure.exact, found.people) == (2, True, 3)
+
+
+async def test_a_web_without_a_follow_list_is_a_reason_and_the_number_stays(tmp_path: Path) -> None:
+    watch = Watch(name="w", query="reactions", target=NOTE, live=False, within="cd" * 32)
+    merges: list[Merge] = []
+
+    async def merged(merge: Merge) -> None:
+        merges.append(merge)
+
+    async with (
+        FaultyRelay(Sketches(), events=[reaction(n) for n in range(5)]) as relay,
+        NostrClient(relay.url, timeout=20, store=tmp_path / "store.db") as client,
+        client.engine(merged, client.wanted([watch])) as made,
+    ):
+        await made.refresh()
+        await settle(made)
+        assert "no follow list" in made.watches["w"].no_web
+    assert merges[-1].result.value == 5
+    assert merges[-1].result.within is None
+
+
+async def test_a_watch_within_a_web_needs_a_store() -> None:
+    async with NostrClient("wss://relay.example") as client:
+        with pytest.raises(ValueError, match="store"):
+            client.watch(Watch(name="w", query="reactions", target=NOTE, within="cd" * 32))
+        with pytest.raises(ValueError, match="depth"):
+            client.watch(Watch(name="w", query="reactions", target=NOTE, within="cd" * 32 + ":9"))
 
 
 @pytest.mark.parametrize("changes", [{"interval": 1.0}, {"relays": "ftp://x.example"}])

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 from datetime import datetime
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from agent.api.schema import Cut, Delta, Figure, Point, RelayReport, Sync
+from agent.api.schema import Cut, Delta, Figure, Point, RelayReport, Sync, Within
 from agent.specs import SyncSpec
 from nostr_client.codecs.nip19 import EventPointer
 from nostr_client.errors import InvalidInput
@@ -72,6 +73,16 @@ def test_a_figure_says_what_it_is(
     assert format.value(figure) == value
     assert format.certainty(figure) == sure
     assert format.bounds(figure) == bounds
+
+
+def test_people_within_a_web_stand_beside_how_many_there_are() -> None:
+    found = Within(key="ab" * 32, depth=1, people=412, followed=412, lists=0, figure=None, at=1)
+    assert format.within(None) == ""
+    assert format.within(found) == "known people: ? of 412, not known"
+    some = msgspec.structs.replace(found, figure=world.exact(57))
+    assert format.within(some) == "known people: 57 of 412, exact"
+    least = msgspec.structs.replace(found, figure=world.at_least(57))
+    assert format.within(least) == "known people: ≥ 57 of 412, at least"
 
 
 @pytest.mark.parametrize(

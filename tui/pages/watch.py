@@ -104,6 +104,8 @@ class WatchPage(Page):
             lines.insert(0, Content.from_markup("[b $text-accent]$value[/]", value=value))
         if interval := format.interval(one.figure, glyphs):
             lines.append(Content(interval))
+        if near := format.within(one.within, self.host.glyphs):
+            lines.append(Content(near))
         lines.append(self._changes(one))
         age = "not yet" if one.updated_at is None else f"{format.age(now - one.updated_at)} ago"
         lines.append(Content(f"counted {age}, {one.answered}/{plural(one.asked, 'relay')}"))
