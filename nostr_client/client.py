@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Self
 import msgspec
 
 from nostr_client.codecs.display import duration
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.kinds import METADATA
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.count.asking import CountOptions
 from nostr_client.count.claims import CLAIMS, ClaimBook
@@ -48,7 +50,7 @@ from nostr_client.watch.worker import LibraryLog, Worker
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from nostr_client.codecs.filters import Filter
+    from nostr_client.codecs.event import Event
     from nostr_client.codecs.keys import Signer, VerifiedEvent
     from nostr_client.codecs.nip11 import RelayInfo
     from nostr_client.codecs.web_of_trust import Root, Web
@@ -77,6 +79,9 @@ AT_ONCE = 8
 
 TOTAL = 256
 """The same over all relays."""
+
+NAMES_S = 3.0
+"""Seconds for the profiles of people: names are a help, and nothing waits long for them."""
 
 WATCHED = "watched"
 """Name of a watch that is only a question."""
@@ -422,6 +427,38 @@ class NostrClient:
         """
         urls = [url for url, _ in self._urls(relays)]
         return await self.pool.fetch_events(filters, urls, timeout)
+
+    async def names(
+        self,
+        people: Sequence[str],
+        *,
+        relays: RelayNames | None = None,
+        timeout: float | None = None,
+    ) -> dict[str, str]:
+        """Return the names of people (pubkeys in hex) by their newest profile, safe to show.
+
+        Profiles in the store come first; for the others each relay gets one REQ and `timeout`
+        seconds, by default 3. A client that stores events stores these profiles, too. Anybody may
+        take any name: show the key behind it (`codecs.profiles.person`). A person without a profile
+        is missing. Raises StoreError. Safe to cancel.
+        """
+        from nostr_client.codecs.profiles import names_of
+        from nostr_client.network.profiles import newest_profiles
+
+        await self._open_store()
+        found = await self._stored_profiles(people)
+        missing = [one for one in people if one not in {event.pubkey for event in found}]
+        chosen = self._chosen(relays) if relays or self._relays else []
+        asked = [relay for _, relay in chosen]
+        fresh = await newest_profiles(asked, missing, timeout or NAMES_S)
+        if self._counting.keep is not None and self._events is not None and fresh:
+            await self._events.save(list(fresh.values()))
+        return names_of([*found, *(one.event for one in fresh.values())])
+
+    async def _stored_profiles(self, people: Sequence[str]) -> list[Event]:
+        if self._events is None or not people:
+            return []
+        return await self._events.query([Filter(kinds=[METADATA], authors=people)])
 
     async def publish(
         self,

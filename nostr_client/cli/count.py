@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -38,8 +39,8 @@ from nostr_client.cli.relays import (
     timeout_option,
     worst_code,
 )
-from nostr_client.codecs import nip19
 from nostr_client.codecs.display import plural, said
+from nostr_client.codecs.profiles import person
 from nostr_client.count.merge import Claim, Figure, Unit
 from nostr_client.errors import clip
 
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
     from nostr_client.count.result import CountResult, VerifiedZaps
     from nostr_client.options import Options
 
-    Show = Callable[[int, CountResult], None]
+    Show = Callable[[int, CountResult, Mapping[str, str]], None]
 
 MOST_WALLETS = 5
 """Wallets whose failure is printed; --json has all."""
@@ -66,13 +67,19 @@ _STYLES = {"ok": "green"} | dict.fromkeys(
 
 
 def show(
-    result: CountResult, out: Console | None = None, names: Mapping[str, str] | None = None
+    result: CountResult,
+    out: Console | None = None,
+    names: Mapping[str, str] | None = None,
+    people: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Print the table, with relays called by `names`, and the merged line on stdout."""
+    """Print the table, with relays called by `names`, and the merged line on stdout.
+
+    `people`: names by key, as from `NostrClient.names`.
+    """
     out = out or console()
     out.print(table(result, names))
     out.print(str(result), style="bold", soft_wrap=True)
-    for line in second_lines(result):
+    for line in second_lines(result, people):
         out.print(line, soft_wrap=True)
 
 
@@ -124,7 +131,9 @@ def size(octets: int) -> str:
     return f"{octets / 1e3:.0f} kB" if octets < 1e6 else f"{octets / 1e6:.1f} MB"
 
 
-def second_lines(result: CountResult) -> list[str]:
+def second_lines(
+    result: CountResult, people: Mapping[str, str] = MappingProxyType({})
+) -> list[str]:
     """Yield the other unit if it differs, the amount, the contents, and what is unknown."""
     lines = []
     if result.unit is Unit.AUTHORS and result.events not in (None, result.authors):
@@ -138,20 +147,20 @@ def second_lines(result: CountResult) -> list[str]:
     if amount is not None:
         lines.append(f"amount: {_sats(amount)}, as receipts claim")
     if result.verified is not None:
-        lines += _verified(result.verified)
+        lines += _verified(result.verified, people)
     if result.contents is not None:
         split = (f"{clip(label, 64)} {n:,}" for label, n in result.contents.items())
         lines.append(f"of the events read: {', '.join(split) or 'none'}")
     if result.note is not None:
         lines.append(f"note: {result.note}")
     if result.within is not None:
-        lines.append(str(result.within))
+        lines.append(result.within.line(people))
     if result.unasked is not None:
         lines += unasked_lines(result.unasked)
     return lines
 
 
-def _verified(found: VerifiedZaps) -> list[str]:
+def _verified(found: VerifiedZaps, people: Mapping[str, str]) -> list[str]:
     """Yield what the wallets signed, and which wallets are unknown: unknown is not zero."""
     if found.receipts is None or found.amount is None:
         lines = ["signed by the recipient's wallet: not known"]
@@ -160,7 +169,7 @@ def _verified(found: VerifiedZaps) -> list[str]:
         lines = [f"signed by the recipient's wallet: {sats}"]
     for wallet in found.unknown[:MOST_WALLETS]:
         host = f" at {clip(wallet.host, 60)}" if wallet.host else ""
-        name = nip19.PublicKey(wallet.recipient).encode()
+        name = person(wallet.recipient, people)
         lines.append(f"wallet of {name}{host}: {wallet.status}: {clip(wallet.reason, 160)}")
     if len(found.unknown) > MOST_WALLETS:
         more = len(found.unknown) - MOST_WALLETS
@@ -264,7 +273,7 @@ def count(
     client = _client(indexers, **how)
     show_one = _shower(named, as_json=as_json, overlap=overlap)
     more = {"verify_zaps": verify_zaps, "enough": enough, "within": within}
-    asking = _count(client, queries, urls, show_one, **more)
+    asking = _count(client, queries, urls, show_one, named=not as_json, **more)
     code = worst_code(run_async(asking))
     if code:
         say("nostr-client: count: no relay answered")
@@ -275,18 +284,31 @@ def _shower(named: Sequence[str], *, as_json: bool, overlap: bool) -> Show:
     """Return the function that prints one result: all of a single one, one line for each of
     several."""
 
-    def show_one(n: int, result: CountResult) -> None:
+    def show_one(n: int, result: CountResult, people: Mapping[str, str]) -> None:
         if as_json:
             print_json(result.to_dict() | (overlap_dict(result) if overlap else {}))
         elif len(named) > 1:
-            near = f"; {result.within}" if result.within else ""
-            click.echo(f"{clip(named[n], 80)}  {result}{near}")
+            near = f"; {result.within.line(people)}" if result.within else ""
+            click.echo(f"{_called(named[n], result.query, people)}  {result}{near}")
         else:
-            show(result)
+            show(result, people=people)
         if overlap and not as_json:
             show_overlap(result)
 
     return show_one
+
+
+def _called(typed: str, query: Query, people: Mapping[str, str]) -> str:
+    """Return a target as it was typed, behind the name of the person that it is."""
+    name = people.get(query.person or "")
+    return clip(typed, 80) if name is None else f"{name} ({clip(typed, 80)})"
+
+
+def _people(result: CountResult) -> list[str]:
+    """Return the keys that the details of a result show."""
+    found = [] if result.within is None else [result.within.key]
+    unknown = [] if result.verified is None else result.verified.unknown[:MOST_WALLETS]
+    return [*found, *(wallet.recipient for wallet in unknown)]
 
 
 def _client(
@@ -330,16 +352,27 @@ async def _count(
     queries: Sequence[Query],
     urls: Sequence[str] | None,
     show_one: Show,
+    *,
+    named: bool,
     **how: Any,
 ) -> list[int]:
     """Ask one question after the other, and print each result as it arrives; return the code of
-    each."""
+    each.
+
+    `named`: people whose keys are shown are named by their profiles.
+    """
     whom = "the target's relays" if urls is None else plural(len(urls), "relay")
     codes = []
     async with client:
+        people: dict[str, str] = {}
+        if named and len(queries) > 1:
+            targets = [one.person for one in queries if one.person is not None]
+            people = await client.names(targets, relays=urls)
         for n, query in enumerate(queries):
             with waiting(f"asking {whom}…"):
                 result = await client.count(query, relays=urls, **how)
-            show_one(n, result)
+                keys = [key for key in _people(result) if key not in people] if named else []
+                people |= await client.names(keys, relays=urls) if keys else {}
+            show_one(n, result, people)
             codes.append(outcome_code([claim.status for claim in result.relays]))
     return codes

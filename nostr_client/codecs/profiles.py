@@ -1,7 +1,7 @@
 """Names of people from their profiles (kind 0), made safe to show. Pure.
 
 A name is what its owner wants to be called: anybody may take any name, so the key stands behind it
-wherever it is shown. Sources: NIP-01 (`name`), NIP-24 (`display_name`). NIP-05 identifiers are not
+wherever it is shown. Sources: NIP-01 (`name`), NIP-24 (`display_name`). Its `nip05` is not
 resolved, pictures are not fetched.
 """
 

@@ -3,13 +3,16 @@ has them too."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
-from nostr_client.codecs import nip19
 from nostr_client.codecs.display import plural, said
+from nostr_client.codecs.profiles import person
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 LARGEST: Final = 2**63 - 1
 """The largest number that the store and JSON readers take; no honest count comes near it."""
@@ -109,7 +112,11 @@ class Within(msgspec.Struct, frozen=True, kw_only=True):
     at: int
 
     def __str__(self) -> str:
-        web = f"within {nip19.PublicKey(self.key).encode()}:{self.depth}"
+        return self.line({})
+
+    def line(self, names: Mapping[str, str]) -> str:
+        """Return the figure as a line of text; `names` of people by key, as from `names_of`."""
+        web = f"within {person(self.key, names)}:{self.depth}"
         number = "not known" if self.figure is None else f"{said(self.figure)} distinct authors"
         return f"{web} ({plural(self.people, 'person', 'people')}): {number}{self._lacking}"
 

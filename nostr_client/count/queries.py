@@ -121,6 +121,12 @@ class Query(msgspec.Struct, frozen=True, dict=True):
         pay."""
         return self.is_zaps and self.filters[0].tags[0][0] == "#p"
 
+    @property
+    def person(self) -> str | None:
+        """The pubkey of the person whom a canonical query is about, else None."""
+        names_person = self.target is not None and self.filters[0].tags[0][0] == "#p"
+        return self.target if names_person else None
+
     @cached_property
     def judges(self) -> bool:
         """Whether some matching events do not count, which only reading them shows."""

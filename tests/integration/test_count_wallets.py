@@ -302,7 +302,7 @@ async def test_the_command_says_what_wallets_signed_and_what_is_not_known(tmp_pa
         command = ("count", "zaps", NPUB, "-r", relay.url, "--store", store, "--verify-zaps")
         refused = await nostr_client(*command)
         assert "signed by the recipient's wallet: not known\n" in refused.out
-        assert f"wallet of {NPUB} at 127.0.0.1: refused: " in refused.out
+        assert f"({NPUB}) at 127.0.0.1: refused: " in refused.out
         async with NostrClient(relay.url, store=store, options=options()) as client:
             await client.count(zaps(NPUB), verify_zaps=True)
         table = await nostr_client(*command)

@@ -12,14 +12,13 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urljoin, urlsplit
 
-from nostr_client.codecs import kinds
-from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.lnurl import checked_url, parse_pay_answer, pay_url
 from nostr_client.count.wallets import rows
 from nostr_client.count.wallets.keys import SETTLED, Wallet, WalletStatus, unknown
 from nostr_client.errors import InvalidIdentifier, NetworkError, ProtocolError, RelayError, clip
 from nostr_client.network.access.routes import objection
 from nostr_client.network.pacing import TokenBucket
+from nostr_client.network.profiles import newest_profiles
 from nostr_client.network.waiting import task_group
 
 if TYPE_CHECKING:
@@ -120,13 +119,15 @@ class Wallets:
         if not wallets:
             return {}
         left = max(end - asyncio.get_running_loop().time(), 0.1)
-        profiles = await self._profiles(list(wallets), relays, PROFILE_SHARE * left)
+        profiles = await newest_profiles(relays, list(wallets), PROFILE_SHARE * left)
         at = int(self._now())
         late = "no answer in time"
         found = {one: w.failed(WalletStatus.TIMEOUT, late, at) for one, w in wallets.items()}
 
         async def ask(one: str) -> None:
-            found[one] = await self._ask(wallets[one], profiles.get(one))
+            profile = profiles.get(one)
+            event = None if profile is None else profile.event
+            found[one] = await self._ask(wallets[one], event)
 
         try:
             async with asyncio.timeout_at(end), task_group() as group:
@@ -135,19 +136,6 @@ class Wallets:
         except TimeoutError:
             return found  # those who are late are noted as such
         return found
-
-    async def _profiles(
-        self, people: Sequence[str], relays: Sequence[Relay], seconds: float
-    ) -> dict[str, Event]:
-        """Return the newest profile of each person that any relay has."""
-        asked = Filter(kinds=[kinds.METADATA], authors=people)
-        async with task_group() as group:
-            tasks = [group.create_task(_read(relay, asked, seconds)) for relay in relays]
-        newest: dict[str, Event] = {}
-        for event in (event for task in tasks for event in task.result()):
-            other = newest.get(event.pubkey, event)
-            newest[event.pubkey] = min(event, other, key=lambda e: (-e.created_at, e.id))
-        return newest
 
     async def _ask(self, wallet: Wallet, profile: Event | None) -> Wallet:
         """Return one person's wallet, asked at the host in the profile."""
@@ -192,14 +180,6 @@ class Wallets:
         while len(self._turns) > MOST_KEPT:
             self._turns.popitem(last=False)
         await asyncio.sleep(bucket.take(now))
-
-
-async def _read(relay: Relay, asked: Filter, seconds: float) -> list[Event]:
-    try:
-        page = await relay.fetch([asked], seconds, partial=True)
-    except RelayError:
-        return []
-    return [one.event for one in page.events if asked.matches(one.event)]
 
 
 def _host(url: str) -> str:
