@@ -226,6 +226,7 @@ async def _once(engine: Engine) -> _Lost:
         group.create_task(engine.worker.run())
         await engine.worker.settled()
         engine.worker.stop()
+    lost.report_webs(engine)
     return lost
 
 
@@ -240,6 +241,7 @@ async def _keep_on(
         group.create_task(engine.run())
         while True:
             lost.report_lacks(engine)
+            lost.report_webs(engine)
             await asyncio.sleep(LOOK_S)
             wanted = _only(await _wanted(book, client), names)
             if wanted != engine.wanted:
@@ -253,6 +255,15 @@ class _Lost:
 
     def __init__(self) -> None:
         self.reported: dict[str, str] = {}
+        self._webs: dict[str, str] = {}
+
+    def report_webs(self, engine: Engine) -> None:
+        """Report for each watch why nobody is counted within its web of trust."""
+        webs = {name: one.no_web for name, one in engine.watches.items() if one.no_web}
+        for name, why in sorted(webs.items()):
+            if self._webs.get(name) != why:
+                say(f"{name}: {why}")
+        self._webs = webs
 
     def report(self, lacks: Mapping[str, str]) -> None:
         for name, why in sorted(lacks.items()):

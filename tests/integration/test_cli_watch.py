@@ -21,6 +21,7 @@ from nostr_client.cli.relays import worst_code
 from nostr_client.codecs import nip19
 from nostr_client.codecs.display import duration
 from nostr_client.codecs.event import EventTemplate
+from nostr_client.store.sqlite import SqliteStore
 from nostr_client.watch import Watch, WatchRepository
 from tests.faults import COUNT_REFUSALS, RefusesCount
 from tests.faulty_relay import FaultyRelay
@@ -313,3 +314,27 @@ def test_a_duration_is_printed_as_it_is_given(seconds: float, text: str) -> None
 )
 def test_the_worst_of_many_questions_decides(codes: list[int], code: int) -> None:
     assert worst_code(codes) == code
+
+
+async def test_a_watch_within_a_web_prints_both_figures_or_why_there_is_one(
+    run: Run, tmp_path: Path
+) -> None:
+    me = signer(90)
+    npub = nip19.PublicKey(me.pubkey).encode()
+    tags = tuple(("p", signer(n).pubkey) for n in (1, 2, 60))
+    list_ = me.sign_now(EventTemplate(kind=3, content="", tags=tags, created_at=1_700_000_000))
+    async with FaultyRelay(events=[follow(i) for i in range(5)]) as relay:
+        asked = ("watch", "add", "w", "followers", NPUB, "-r", relay.url)
+        wrong = await run(*asked, "--within", "me")
+        added = await run(*asked, "--within", npub)
+        before = await run("watch", "run", "--once")
+        async with await SqliteStore.open(tmp_path / "store.db") as store:
+            await store.save([list_])
+        after = await run("watch", "run", "--once")
+        data = await run("watch", "run", "--once", "--json")
+    assert (wrong[0], "an npub instead" in wrong[2]) == (2, True)
+    assert added[0] == before[0] == after[0] == 0, added
+    assert "no follow list" in before[2]
+    assert "within" not in before[1]
+    assert f"within {npub}:1 (3 people): 2 (exact)" in after[1]
+    assert json.loads(data[1])["within"]["figure"]["value"] == 2

@@ -11,7 +11,7 @@ from nostr_client.client import NostrClient
 from nostr_client.codecs.event import Event, EventTemplate, Tags, parse_event
 from nostr_client.codecs.keys import VerifiedEvent, stored_event, verify_many
 from nostr_client.codecs.web_of_trust import Root
-from nostr_client.count import followers, reactions, zaps
+from nostr_client.count import followers, reactions, within, zaps
 from nostr_client.count.within import KEYS_AT_ONCE
 from nostr_client.errors import InvalidInput
 from nostr_client.store.sqlite import SqliteStore
@@ -231,6 +231,30 @@ async def test_only_public_follows_leave_in_requests_of_bounded_size(tmp_path: P
     assert result.within is not None
     assert result.within.figure is not None
     assert result.within.figure.value == 48
+
+
+async def test_a_web_of_more_people_than_are_asked_for_gives_a_lower_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(within, "MOST_KEYS", 20)
+    store = await store_at(tmp_path / "s.db", follows(0, [*range(1, 41)]))
+    relay = FaultyRelay(Sketches(), events=fans(range(1, 41)))
+    result = await counted(store, followers(TARGET), relay)
+    assert result.within is not None
+    assert result.within.figure is not None
+    assert (result.within.figure.value, result.within.figure.exact) == (20, False)
+    assert result.within.figure.lower_bound
+
+
+async def test_a_deletion_that_a_relay_serves_beside_the_event_is_no_person(tmp_path: Path) -> None:
+    store = await store_at(tmp_path / "s.db", follows(0, [1, 2, 3]))
+    lists = fans(range(1, 6))
+    gone = made(1, 5, (("e", lists[0].id),), LATER)
+    relay = FaultyRelay(Sketches(), events=[*lists, gone])
+    result = await counted(store, followers(TARGET), relay)
+    assert result.within is not None
+    assert result.within.figure is not None
+    assert result.within.figure.low <= 2
 
 
 async def test_reactions_and_payers_of_zaps_are_people_too(tmp_path: Path) -> None:
