@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from nostr_client.count.within import KEYS_AT_ONCE
 from nostr_client.errors import InvalidInput
 from nostr_client.store.sqlite import SqliteStore
 from tests.conftest import shared_path
+from tests.faults import Pages
 from tests.faulty_relay import Behaviour, FaultyRelay, Peer
 from tests.worlds import START, Sketches, signer
 from tests.zapping import zap_tags
@@ -112,6 +114,58 @@ async def test_the_figure_equals_a_brute_force_over_the_shared_events(
                 assert result.within.people == len(web)
 
 
+class Closes(Sketches):
+    """Registers, and no events for anybody."""
+
+    async def on_req(self, peer: Peer, message: list[Any]) -> None:
+        await peer.send("CLOSED", message[1], "restricted: no")
+
+
+class Capped(Pages):
+    """Registers, and pages of seven events."""
+
+    def __init__(self) -> None:
+        super().__init__(cap=7)
+        self.sketches = Sketches()
+
+    async def on_count(self, peer: Peer, message: list[Any]) -> None:
+        await self.sketches.on_count(peer, message)
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_the_figure_never_says_more_than_it_knows(tmp_path: Path, seed: int) -> None:
+    """In random worlds: some follow no longer, relays miss lists, cap pages or refuse REQs."""
+    rng, people = random.Random(seed), range(1, 60)
+    web = set(rng.sample(people, 25))
+    store = await store_at(tmp_path / "s.db", follows(0, sorted(web)))
+    left = set(rng.sample(people, 10))
+    relays: list[FaultyRelay] = []
+    gives: set[int] = set()
+    gone: set[int] = set()
+    for _ in range(rng.randint(1, 3)):
+        behaviour = rng.choice([Behaviour, Sketches, Capped, Closes])()
+        old = {i for i in people if rng.random() < 0.6}
+        new = {i for i in left if rng.random() < 0.6}
+        lists = [made(i, 3, (("p", "cd" * 32),), LATER) for i in new]
+        lists += [made(i, 3, (("p", TARGET),), START + i) for i in old - new]
+        relays.append(FaultyRelay(behaviour, events=lists))
+        if not isinstance(behaviour, Closes):
+            gives |= old - new
+            gone |= new
+    result = await counted(store, followers(TARGET), *relays)
+    assert result.within is not None
+    figure, truth = result.within.figure, len(web & (gives - gone))
+    closed = any(isinstance(relay.behaviour, Closes) for relay in relays)
+    if figure is None:
+        assert closed
+        return
+    assert figure.low <= truth
+    assert figure.high is None or truth <= figure.high
+    assert figure.exact != closed
+    if figure.exact:
+        assert figure.value == truth
+
+
 class Requests(Sketches):
     """Registers; it remembers the filters of its REQs."""
 
@@ -174,18 +228,14 @@ async def test_a_missing_follow_list_makes_it_a_lower_bound(tmp_path: Path) -> N
 async def test_a_relay_that_fails_makes_it_a_lower_bound_and_none_of_all_is_not_known(
     tmp_path: Path,
 ) -> None:
-    class NoReads(Sketches):
-        async def on_req(self, peer: Peer, message: list[Any]) -> None:
-            await peer.send("CLOSED", message[1], "restricted: no")
-
     store = await store_at(tmp_path / "s.db", follows(0, [*range(1, 5)]))
-    good, bad = FaultyRelay(Sketches(), events=fans(range(1, 9))), FaultyRelay(NoReads())
+    good, bad = FaultyRelay(Sketches(), events=fans(range(1, 9))), FaultyRelay(Closes())
     result = await counted(store, followers(TARGET), good, bad)
     assert result.within is not None
     assert result.within.figure is not None
     assert (result.within.figure.value, result.within.figure.exact) == (4, False)
     assert result.within.figure.lower_bound
-    alone = FaultyRelay(NoReads(), events=fans(range(1, 9)))
+    alone = FaultyRelay(Closes(), events=fans(range(1, 9)))
     result = await counted(store, followers(TARGET), alone)
     assert result.authors is not None
     assert result.within is not None
