@@ -67,6 +67,13 @@ _OF_EVENT: Final = (_COMMENTS, _QUOTES, _REPOSTS, _REACTIONS, *_ZAPS)
 FIELDS: Final[dict[int, tuple[Field, ...]]] = {
     USER: (
         Field(
+            name="rank",
+            unit="0 to 100",
+            counts="How near the person is to the key whose web of trust the provider uses, by "
+            "public follow and mute lists.",
+            personal=True,
+        ),
+        Field(
             name="followers",
             unit="people",
             counts="Authors whose newest follow list (kind 3) names the key.",

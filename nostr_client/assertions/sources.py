@@ -11,6 +11,7 @@ from nostr_client.codecs.display import plural
 from nostr_client.count.claims import ClaimBook
 from nostr_client.count.remembering import asked_of
 from nostr_client.count.wallets import rows as wallets
+from nostr_client.count.within import stored_web
 from nostr_client.errors import InvalidInput
 from nostr_client.store.sync_memory import TriedTable
 from nostr_client.watch.repository import WatchRepository
@@ -18,6 +19,7 @@ from nostr_client.watch.repository import WatchRepository
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from nostr_client.codecs.web_of_trust import Root
     from nostr_client.count.wallets.keys import Wallet
     from nostr_client.store.sqlite import SqliteStore
     from nostr_client.watch.definition import Watch
@@ -31,16 +33,20 @@ _FIELD_OF: Final = {
 """Queries of watches whose number is a field in the same unit."""
 
 
-async def tallied(store: SqliteStore, now: int, *, claimed_zaps: bool = False) -> Tally:
+async def tallied(
+    store: SqliteStore, now: int, *, claimed_zaps: bool = False, viewpoint: Root | None = None
+) -> Tally:
     """Count everything in a store. `claimed_zaps`: also count receipts that no known wallet signed.
 
-    Raises StoreError.
+    `viewpoint`: whose web of trust gives ranks. Raises InvalidInput if its follow list is not
+    stored, StoreError.
     """
     known = {one.recipient: one for one in await store.database.read(wallets.all_kept)}
     tally = Tally(now, _always if claimed_zaps else _by_wallets(known))
     async for event in store.export():
         if event.kind in COUNTED or event.kind not in NO_SUBJECTS:
             tally.add(event)
+    tally.web = None if viewpoint is None else await stored_web(store, viewpoint)
     return tally
 
 

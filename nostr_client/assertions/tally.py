@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from nostr_client.codecs.event import Event
+    from nostr_client.codecs.web_of_trust import Web
 
 REPORT: Final = 1984  # NIP-56
 EXTERNAL_REACTION: Final = 17  # NIP-25
@@ -102,6 +103,9 @@ class Tally:
     seconds, the end of the days of the averages.
     """
 
+    web: Web | None = None
+    """Whose viewpoint gives ranks; without one no rank is known."""
+
     def __init__(self, now: int, signed: Callable[[str, str, int], bool | None]) -> None:
         self._now = now
         self._signed = signed
@@ -141,7 +145,8 @@ class Tally:
     def values(self, kind: int, subject: str) -> Values:
         """Return each known field of a subject."""
         if kind == USER:
-            return self._of_person(subject)
+            ranked: Values = {} if self.web is None else {"rank": self.web.rank(subject)}
+            return ranked | self._of_person(subject)
         thing = self._things.get(subject) or _Thing()
         if kind == IDENTIFIER:
             return {"comment_cnt": thing.comments, "reaction_cnt": len(thing.reactions)}

@@ -78,6 +78,13 @@ def assertions() -> None:
     metavar="PERCENT",
     help="Publish a number again if it changed by more than this share.",
 )
+@click.option(
+    "--rank-of",
+    "root",
+    metavar="KEY[:DEPTH]",
+    help="Also publish the rank of each person within the web of trust of this key, or with :2 to "
+    "depth 2; each viewpoint needs a key for cards of its own.",
+)
 @click.option("--prune", is_flag=True, help="Retract the cards of all other subjects.")
 @click.option(
     "--name", default="nostr-tally", show_default=True, help="Use this name in the profile."
@@ -118,7 +125,8 @@ def publish(
     """
     from nostr_client.assertions import CardOptions
 
-    options = CardOptions(personal=frozenset(how["personal"]), step=how["step"] / 100)
+    ranked = ("rank",) if how["root"] else ()
+    options = CardOptions(personal=frozenset((*how["personal"], *ranked)), step=how["step"] / 100)
     options.check()
     named = [*map(subject_of, subjects), *_listed(file)]
     if not (named or how["everything"] or how["followed_by"] or how["watches"]):
@@ -256,21 +264,27 @@ async def _publish(
 ) -> PublishReport:
     from nostr_client.assertions import Ledger, Publisher, cards_of
     from nostr_client.assertions.sources import measured_by, tallied, why_not_whole
+    from nostr_client.codecs.web_of_trust import read_root
 
+    root = read_root(how["root"]) if how["root"] else None
     now = int(time.time())
     async with await _open(path) as store:
-        tally = await tallied(store, now, claimed_zaps=how["claimed_zaps"])
+        tally = await tallied(store, now, claimed_zaps=how["claimed_zaps"], viewpoint=root)
         why = await why_not_whole(store, tally, now)
         if why:
             raise InvalidInput(f"nothing is published: {why}")
         if signer.pubkey in tally.identities:
             raise InvalidInput("this key follows, writes or reacts: cards need a key of their own")
+        missing = 0 if tally.web is None else tally.web.followed - tally.web.lists
+        if missing:
+            say(f"ranks are without {plural(missing, 'follow list')}, not stored")
         measured = await measured_by(store, how["watches"])
         wanted = dict.fromkeys([*named, *await _chosen(store, tally, how), *measured])
         ledger = Ledger(store.database, signer.pubkey)
         publisher = Publisher(ledger, signer, options, time.time)
         dry = how["dry_run"]
         method = "claimed zaps" if how["claimed_zaps"] else "verified zaps"
+        method += "" if root is None else f", ranks as seen by {root}"
         if not dry:
             await ledger.claim(method)
             await publisher.introduce(urls, how["name"], about(method))

@@ -11,6 +11,7 @@ import pytest
 from nostr_client.codecs.event import Event, EventTemplate
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.keys import KeySigner, VerifiedEvent
+from nostr_client.codecs.nip19 import PublicKey
 from nostr_client.network.pool import RelayPool
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.store.sync_memory import TriedTable
@@ -182,6 +183,20 @@ async def test_one_key_never_changes_its_meaning(publish: Run) -> None:
         await publish("--all", "-r", relay.url)
         code, _, err = await publish("--all", "--claimed-zaps", "-r", relay.url)
         assert (code, "a key keeps its meaning" in err) == (2, True)
+
+
+async def test_ranks_are_those_of_one_viewpoint_for_each_key(publish: Run) -> None:
+    fan = PublicKey(FAN.pubkey).encode()
+    async with FaultyRelay(Takes()) as relay:
+        code, _, err = await publish("--all", "--rank-of", fan, "-r", relay.url)
+        assert (code, "1 follow list" in err) == (0, True), err
+        cards = [one["tags"] for one in sent(relay) if one["kind"] == 30382]
+        fields = [{tag[0]: tag[1] for tag in tags} for tags in cards]
+        ranks = {one["d"]: one["rank"] for one in fields}
+        assert ranks == {ME.pubkey: "50", FAN.pubkey: "0"}
+        for other in ((), ("--rank-of", f"{fan}:2")):
+            code, _, err = await publish("--all", *other, "-r", relay.url)
+            assert (code, "a key keeps its meaning" in err) == (2, True)
 
 
 async def test_a_subject_that_left_the_list_and_one_that_vanished_are_retracted(

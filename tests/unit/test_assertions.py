@@ -25,6 +25,7 @@ from nostr_client.assertions.fields import (
 from nostr_client.assertions.tally import busiest
 from nostr_client.codecs.event import Event, EventTemplate, parse_event
 from nostr_client.codecs.keys import KeySigner
+from nostr_client.codecs.web_of_trust import Links, Root, web_of
 from nostr_client.errors import InvalidInput
 from tests.conftest import shared_path
 from tests.zapping import zap_tags
@@ -290,6 +291,19 @@ def test_who_vanished_and_who_is_not_known_gets_no_card() -> None:
     assert "nothing" in card_of(tally_of([made(ME, 1)]), USER, OTHER.pubkey).why_not
 
 
+def test_a_rank_is_known_from_a_viewpoint_alone_and_published_only_where_it_is_named() -> None:
+    tally = tally_of([made(ME, 1), made(OTHER, 1)])
+    assert "rank" not in tally.values(USER, ME.pubkey)
+    links = {OTHER.pubkey: Links(frozenset({ME.pubkey}))}
+    tally.web = web_of(Root(OTHER.pubkey), links)
+    assert tally.values(USER, ME.pubkey)["rank"] == 50
+    assert tally.values(USER, OTHER.pubkey)["rank"] == 0
+    ranked = CardOptions(personal=frozenset({"rank"}))
+    for options, there in ((OPTIONS, False), (ranked, True)):
+        (card,) = cards_of(tally, [(USER, ME.pubkey)], options, {})
+        assert (("rank", "50") in card.tags(NOW, NOW)) == there
+
+
 def test_personal_fields_are_published_only_where_they_are_named() -> None:
     tally = tally_of([made(ME, 1, ("t", "Nostr")), follow(OTHER)])
     (card,) = cards_of(tally, [(USER, ME.pubkey)], OPTIONS, {})
@@ -347,8 +361,8 @@ def test_a_declaration_names_the_fields_that_are_trusted() -> None:
     made_ = declaration(ME.pubkey, "wss://r.example", [], 7)
     assert ("30382:followers", ME.pubkey, "wss://r.example") in made_.tags
     assert not any("active_hours" in tag[0] for tag in made_.tags)
-    with pytest.raises(InvalidInput, match="no field '30382:rank'"):
-        declaration(ME.pubkey, "wss://r.example", ["30382:rank"], 7)
+    with pytest.raises(InvalidInput, match="no field '30382:score'"):
+        declaration(ME.pubkey, "wss://r.example", ["30382:score"], 7)
 
 
 def test_readers_are_given_fields_that_are_in_the_table() -> None:
