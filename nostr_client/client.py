@@ -208,7 +208,15 @@ class NostrClient:
             return result
         from nostr_client.count.within import count_within
 
-        found = await count_within(self._counter, result, chosen, web, options, now=self._now)
+        found = await count_within(
+            self._counter,
+            result,
+            chosen,
+            web,
+            options,
+            is_named=self.pool.is_named,
+            now=self._now,
+        )
         return msgspec.structs.replace(result, within=found)
 
     async def _web(self, within: str | Root) -> Web:

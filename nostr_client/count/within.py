@@ -87,19 +87,22 @@ async def count_within(
     web: Web,
     options: CountOptions,
     *,
+    is_named: Callable[[str], bool],
     now: Callable[[], float],
 ) -> Within:
     """Return how many of a result's authors are within a web, in as much time again as a count.
 
-    `relays`: those that were asked, as (the user's spelling, relay). A relay's failure makes the
-    figure a lower bound. Raises StoreError. Safe to cancel.
+    `relays`: those that were asked, as (the user's spelling, relay). `is_named`: whether the user
+    named the relay at a URL; no other relay learns whom he knows. A relay that fails, or may not be
+    asked, makes the figure a lower bound. Raises StoreError. Safe to cancel.
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + options.timeouts.group
     query, people = result.query, frozenset(map(bytes.fromhex, web.ranks))
     by_name = {one.relay: one for one in result.merged.claims}
     known = {relay.url: by_name[name] for name, relay in relays if name in by_name}
-    ask = [one for one in relays if one[1].url in known and needs_asking(known[one[1].url], query)]
+    lack = [one for one in relays if one[1].url in known and needs_asking(known[one[1].url], query)]
+    ask = [one for one in lack if is_named(one[1].url)]
     found = {url: narrowed(one, people) for url, one in known.items()}
     if ask and web.ranks:
         seen = SeenEvents()
@@ -118,7 +121,7 @@ async def count_within(
     at = int(now())
     merged = counter.result(query, list(found.values())).merged
     left = result.unasked
-    whole = left is None or not (left.known or left.never)
+    whole = len(ask) == len(lack) and (left is None or not (left.known or left.never))
     return within_of(web, merged.authors, at=at, whole=whole)
 
 

@@ -214,8 +214,9 @@ class RelayPool:
         self._relays[key].name_by_user(self._spellings[key], self._transport, signer)
 
     def is_named(self, url: str) -> bool:
-        """Whether a relay of this pool is one that the user named, not only strangers."""
-        return normalize(url) not in self._strangers
+        """Whether the user named this relay, not only strangers or a program's defaults."""
+        key = normalize(url)
+        return key not in self._strangers and key not in self._unnamed
 
     def transport(self, *, stranger: bool = False) -> Transport:
         """Return what connects; for a host that only strangers named, to public addresses only."""

@@ -362,7 +362,13 @@ class Engine:
         relays = [(one.relays[url], self.relay(url)) for url in one.relays]
         result = await self.explain(name)
         one.within = await count_within(
-            self.counter, result, relays, web, self.options, now=self.clock.wall
+            self.counter,
+            result,
+            relays,
+            web,
+            self.options,
+            is_named=self._pool.is_named,
+            now=self.clock.wall,
         )
         one.no_web, one.is_near = "", True
         self.worker.nudge(f"{MERGE} {name}")

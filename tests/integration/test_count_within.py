@@ -283,6 +283,25 @@ async def test_only_public_follows_leave_in_requests_of_bounded_size(tmp_path: P
     assert result.within.figure.value == 48
 
 
+async def test_a_relay_that_the_user_did_not_name_does_not_learn_whom_he_knows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await store_at(tmp_path / "s.db", follows(0, [1, 2, 3]))
+    requests = Requests()
+    async with (
+        FaultyRelay(requests, events=fans(range(1, 40))) as other,
+        FaultyRelay(events=fans(range(1, 3))) as own,
+        NostrClient([own.url, other.url], store=store, signer=ME) as client,
+    ):
+        monkeypatch.setattr(client.pool, "is_named", lambda url: url == own.url)
+        result = await client.count(followers(TARGET), within="me")
+    assert not [one for one in requests.filters if "authors" in one and one["kinds"] == [3]]
+    assert result.within is not None
+    assert result.within.figure is not None
+    assert result.within.figure.lower_bound
+    assert result.within.figure.low == 2
+
+
 async def test_a_web_of_more_people_than_are_asked_for_gives_a_lower_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
