@@ -18,9 +18,12 @@ HEAD = """# Benchmarks
 
 <!-- Made by `make bench-page` of what `make bench` left in bench/results/. -->
 
-`make bench` runs every benchmark, `make bench-page` writes this page of what they printed. A peer
-runs beside ours in the same run on the same machine; a ratio above 1 is in our favour. Times are
-CPU time unless a line says otherwise. Targets are ours; what missed its target is here too.
+This page is for readers who ask how fast nostr-tally is, and beside what. `make bench` runs every
+benchmark on your machine, and `make bench-page` writes this page from the results.
+
+A peer runs beside ours in the same run on the same machine. A ratio above 1 is in our favour. Times
+are CPU time unless a line says otherwise, as the machine may do other work; wall times suffer from
+such work. A target is our own. A result that missed its target is listed too.
 """
 
 
@@ -30,20 +33,36 @@ def page(folder: Path = RESULTS, names: Iterable[str] = ()) -> str:
     Of `names`, those without a full result are named at the end.
     """
     found = [json.loads(path.read_text("utf-8")) for path in sorted(folder.glob("*.json"))]
-    parts = [HEAD, *(_section(one) for one in found if not one["quick"])]
+    full = [one for one in found if not one["quick"]]
+    parts = [HEAD, *_origin(full), *map(_section, full)]
     if left := missing(folder, names):
         told = "\n".join(f"- `python -m bench.{name}`" for name in left)
         parts.append(f"## Without a result\n\nNot run here, or not run through:\n\n{told}\n")
     return "\n".join(parts)
 
 
+def _origin(documents: list[dict[str, Any]]) -> list[str]:
+    """Return the paragraph that names the measured commits, if any section has figures."""
+    names: dict[str, list[str]] = {}
+    for one in documents:
+        names.setdefault(one.get("commit") or "an unknown commit", []).append(one["bench"])
+    if not names:
+        return []
+    of = "\n".join(f"- {commit}: {', '.join(benches)}" for commit, benches in names.items())
+    return [
+        "The figures are of these commits, not of the newest code. Later commits may be faster\n"
+        f"or slower. A section shows the load of the machine if it was recorded.\n\n{of}\n"
+    ]
+
+
 def _section(document: dict[str, Any]) -> str:
     day = datetime.fromtimestamp(document["at"], UTC).date()
     commit = f", commit {document['commit']}" if document.get("commit") else ""
+    load = f", load {document['load']:.1f}" if "load" in document else ""
     lines = [
         f"## {document['bench']}",
         "",
-        f"{day}{commit}, Python {document['python']}, {document['machine']}; "
+        f"{day}{commit}, Python {document['python']}, {document['machine']}{load}; "
         f"`python -m bench.{document['bench']}`.",
         "",
         "| What | Ours | Theirs | Peer | Ratio | Target | |",

@@ -175,6 +175,7 @@ class Report:
             "commit": _commit(),
             "python": platform.python_version(),
             "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+            "load": round(os.getloadavg()[0], 1),
             "rows": [asdict(row) for row in self.rows],
             "notes": self.notes,
         }

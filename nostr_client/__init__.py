@@ -1,7 +1,8 @@
 """nostr-tally's SDK: one honest number from many Nostr relays, and the events behind it.
 
-Start with `NostrClient`. What is needed less often is in its modules (`counters`, `sync`, `store`,
-`errors` and others), which `import nostr_client` is enough to reach.
+Questions, filters and relays enter; results, events and reports leave. Start with `NostrClient`.
+Names that are needed less often are in the modules (`counters`, `sync`, `store`, `errors` and
+others), which `import nostr_client` is enough to reach.
 """
 
 from __future__ import annotations

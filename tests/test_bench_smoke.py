@@ -46,5 +46,8 @@ def test_the_page_shows_full_results_alone(tmp_path: Path) -> None:
     assert "| a start | 157 ms |  |  |  | ≤ 1 s | met |" in text
     assert "- no \\| peer" in text
     assert "## two" not in text
+    document = json.loads((tmp_path / "one.json").read_text("utf-8"))
+    assert f"- {document['commit'] or 'an unknown commit'}: one\n" in text
+    assert f"cores, load {document['load']:.1f}; `python -m bench.one`" in text
     assert text.endswith("not run through:\n\n- `python -m bench.three`\n")
     assert missing(tmp_path, ["one", "two", "three"]) == ["two", "three"]

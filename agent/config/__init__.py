@@ -1,4 +1,8 @@
-"""Reads the configuration: one TOML file, the environment and flags become one checked value."""
+"""Reads the configuration: one TOML file, the environment and flags become one checked value.
+
+Files and text enter; a checked `Config` leaves, or all mistakes at once. Start with `model`, which
+declares every key, then `load`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
 """The local relay: serves the store over WebSocket by NIP-01 and the NIPs around it.
 
-`session` decides (no I/O), `jobs` asks the store, `server` owns the sockets.
+Frames of clients enter; events, counts and OKs leave. Start with `server`, which owns the sockets;
+`session` decides (no I/O), and `jobs` asks the store.
 """

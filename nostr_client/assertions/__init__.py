@@ -1,9 +1,9 @@
-"""Publish trusted assertions (NIP-85): counts as signed events, which other clients read.
+"""Publishes trusted assertions (NIP-85): counts as signed events, which other clients read.
 
-Input is stored events; output is signed cards of people, events, addresses and identifiers, with
-each relay's response. Start with `fields` (what each number means), then `tally` (how it is
-counted), `cards` (which numbers are published, and when a card is signed again), `ledger` (what was
-published and which relay accepted it) and `publisher`.
+Stored events enter; signed cards of people, events, addresses and identifiers leave, with each
+relay's response. Start with `fields` (what each number means), then `tally` (how it is
+counted), `cards` (which numbers are published, and when a card is signed again), `ledger` (which
+cards were published and which relay accepted them) and `publisher`.
 """
 
 from nostr_client.assertions.cards import Card, CardOptions, cards_of

@@ -1,4 +1,4 @@
 """The formats of Nostr: events, filters, keys, identifiers, messages, zaps. Pure.
 
-Text and bytes enter, checked values leave. Start with `event`, `filters` and `messages`.
+Text and bytes enter; checked values leave. Start with `event`, `filters` and `messages`.
 """

@@ -1,6 +1,6 @@
-"""Count over relays (NIP-45): questions, requests to relays, and the explained result.
+"""Counts over relays (NIP-45): questions, requests to relays, and the explained result.
 
-Input is a `Query` and relays; output is a `CountResult`: a claim of each relay, and the number that
+A `Query` and relays enter; a `CountResult` leaves: a claim of each relay, and the number that
 the claims make together. Start with `queries`, then `procedure`. Names load on first use, as most
 packages below (`claims`, `merge`, `trust`) need no network.
 """

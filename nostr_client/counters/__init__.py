@@ -1,9 +1,10 @@
 """Counters that merge: exact sums of increments, by ADR-49 (JetStream Distributed Counter CRDT).
 
-`subjects`, `rules`, `config` and `audit` are pure; `base` is the protocol; `sqlite`
-(over `engine`) and `jetstream` are its backends; `ingest` counts what the event store takes in.
-Names load on first use, as the pure modules need no SQLite. They serve programs that have nothing
-to do with Nostr too: no relay and no key is loaded with them.
+Increments of subjects enter; values leave, with the part of each source. Start with `base`, the
+protocol of both backends: `sqlite` (over `engine`) and `jetstream`. `subjects`, `rules`, `config`
+and `audit` are pure; `ingest` counts the events that the store accepts; `push` sends values to a
+server. Names load on first use, as the pure modules need no SQLite. Programs without Nostr can use
+counters too: no relay and no key is loaded with them.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The error tree: one root, and branches by what the caller can do about it.
 
-`InvalidInput`: correct the argument. `RelayError`: the relay broke a NIP (`ProtocolError`) or said
-no (`RelayRefused`); try another relay. `NetworkError` and `DeadlineExceeded`: try again later, and
-`HeldBack` too: our own budget is spent.
-`StoreError`: look after the disk or the other process. `CounterError`: the counter's own rules.
+`InvalidInput`: correct the argument. `RelayError`: the relay broke a NIP (`ProtocolError`) or
+refused (`RelayRefused`); try another relay. `NetworkError` and `DeadlineExceeded`: try again later.
+`HeldBack`: try again later too, as our own budget is spent. `StoreError`: check the disk or the
+other process. `CounterError`: a counter's own rule forbids it. Start with `NostrTallyError`.
 
-Errors of other libraries never pass: they are wrapped, with the original as `__cause__`.
+Errors of other libraries never leave: they are wrapped, with the original as `__cause__`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """HyperLogLog of NIP-45: from pubkeys to registers, from registers to an honest number.
 
-A sketch is 256 raw bytes ("registers") and nothing else; what it means depends on the filter, whose
-`offset` says which bytes of a pubkey are used. Only sketches of one offset may be merged.
-Pure functions; numpy is loaded by `from_raw` and by large batches alone.
+Pubkeys enter; registers and estimates with intervals leave. A sketch is 256 raw bytes
+("registers") and nothing else. The filter decides what it means: its `offset` says which bytes of
+a pubkey are used, and only sketches of one offset may be merged. Start with `registers`, then
+`estimate`. Pure functions; only `from_raw` and large batches load numpy.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""One relay connection without I/O: text in, notifications and text out (NIP-01, 42, 45, 77)."""
+"""One relay connection without I/O: text in, notifications and text out (NIP-01, 42, 45, 77).
+
+Requests and frames enter; frames to send and notifications leave. Start with `connection`, the
+state machine, and `notifications`, its values.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Watches: questions that are asked at an interval, and the history of their numbers.
 
-`definition` has the value, `repository` its tables, `engine` asks: one task for each relay of each
-watch, driven by a clock, and one merge a tick. `NostrClient.watch`, `nostr-client watch run` and
-the agent run that engine. Names are imported when they are first used: the value alone loads
-neither SQLite nor asyncio.
+Definitions enter; merged numbers leave, and are stored with their history. Start with `definition`
+(the value), then `engine`: one task for each relay of each watch, driven by a clock, and one merge
+a tick. `repository` has the tables. `NostrClient.watch`, `nostr-client watch run` and the agent run
+this engine. Names are imported on first use: the value alone loads neither SQLite nor asyncio.
 """
 
 from __future__ import annotations

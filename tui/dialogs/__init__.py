@@ -1,1 +1,5 @@
-"""Questions and answers in front of a page."""
+"""Forms and questions in front of a page.
+
+The user's text enters; a checked value leaves, or nothing if the dialog is cancelled. Start with
+`simple`.
+"""

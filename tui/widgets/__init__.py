@@ -1,1 +1,4 @@
-"""Parts that pages are made of."""
+"""Parts that pages are made of.
+
+Rows, columns and points enter; lines of text leave. Start with `grid` (tables) and `plot`.
+"""

@@ -1,4 +1,8 @@
-"""Every message of NIP-01, 42, 45 and 77, in both directions, as frozen typed values."""
+"""Every message of NIP-01, 42, 45 and 77, in both directions, as frozen typed values.
+
+Text of one frame enters, a value leaves, and the other way round. Start with `relay` and `client`
+(the values), then `parse_relay` and `parse_client`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Store what relays answered: claims, how far each relay was read, and its known events."""
+"""Stores what relays answered: claims, how far each relay was read, and its known events.
+
+Claims and complete chains of pages enter; the earlier answer of each relay leaves. Start with
+`coverage` (how far a relay was read), then `book` (the tables).
+"""
 
 from __future__ import annotations
 

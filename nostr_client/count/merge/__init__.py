@@ -1,4 +1,7 @@
-"""Merge claims of single relays into one explained number; pure rules and their values."""
+"""Merges claims of single relays into one explained number; pure rules and their values.
+
+Claims enter; a `Merged` leaves. Start with `values`, then `rules` and `combine`.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Test whether relays' claims about numbers of people can be true (design: trust).
+"""Tests whether relays' claims about numbers of people can be true.
 
-Each test returns a typed result whose `reasons` are empty if it passed; none of them decides
-anything: the policy does. The documents describe what no test can see: pubkeys mined for their zero
-bits, against which users name the relays that they trust. Pure functions; no numpy.
+A claim's registers and count enter; a typed result leaves, whose `reasons` are empty if the test
+passed. The tests decide nothing: the policy does. No test detects pubkeys that are mined for their
+zero bits, so users name the relays that they trust. Pure functions; no numpy.
 """
 
 from __future__ import annotations

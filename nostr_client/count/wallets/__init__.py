@@ -1,4 +1,7 @@
-"""The keys with which people's wallets sign zap receipts (NIP-57), and when each was seen."""
+"""The keys with which people's wallets sign zap receipts (NIP-57), and when each was seen.
+
+Profiles and wallets' answers enter; keys with the times of their use leave. Start with `keys`.
+"""
 
 from __future__ import annotations
 

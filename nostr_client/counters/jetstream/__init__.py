@@ -1,4 +1,8 @@
-"""Counters on a real nats-server, through nats-py (extra `[nats]`): nothing else imports it."""
+"""Counters on a real nats-server, through nats-py (extra `[nats]`).
+
+Increments enter; values that the server stores leave. Start with `store`. Only this package
+imports nats-py.
+"""
 
 from __future__ import annotations
 

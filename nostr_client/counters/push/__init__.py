@@ -1,8 +1,9 @@
-"""Push: the values of local counters to a stream elsewhere, exactly once, offline first.
+"""Pushes the values of local counters to a stream elsewhere, exactly once, offline first.
 
-Every agent has subjects of its own there, `count.<agent>.<name>`, which nobody else writes. So
-what it adds is its own value less the value that it reads there, and reading again settles every
-doubt. `rules` decides, `outbox` remembers, `pusher` talks, `streams` says what is needed there.
+The counters of a store enter; increments of remote subjects leave. Every agent has its own subjects
+there, `count.<agent>.<name>`, which nobody else writes. An increment is the local value minus the
+remote value, and reading again settles every doubt. Start with `pusher`. `rules` decides, `outbox`
+stores each push before it is sent, and `streams` describes the remote streams.
 """
 
 from __future__ import annotations

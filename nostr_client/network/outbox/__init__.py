@@ -1,4 +1,8 @@
-"""The right relays for a target (NIP-65): lists, bounds, refusals, and a cover of many targets."""
+"""Chooses the relays for a target (NIP-65): lists, bounds, refusals, and a cover of many targets.
+
+A target and indexers enter; relays leave, with the reason of each that is refused. Start with
+`finding`, then `choose`.
+"""
 
 from __future__ import annotations
 

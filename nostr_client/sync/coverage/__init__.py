@@ -1,7 +1,8 @@
-"""Show which relay has which of an author's events, and repair what is missing.
+"""Shows which relay has which of an author's events, and repairs what is missing.
 
-`looking` asks relays, `matrix` computes unions and gaps from the answers; `gathering` and `plan`
-make the plan of a repair, `repair` executes it.
+An author and relays enter; a matrix of ids, a plan and its report leave. Start with `looking`,
+which asks relays. `matrix` computes unions and gaps; `gathering` and `plan` make the plan of a
+repair, and `repair` executes it.
 """
 
 from __future__ import annotations
