@@ -58,6 +58,7 @@ CONFIGURED: Final = {
     "docs/how-to/backup.md": ("docs/how-to/fleet.md", 0),
     "docs/how-to/fleet.md": ("docs/how-to/fleet.md", 0),
     "docs/how-to/nats.md": ("docs/how-to/nats.md", 0),
+    "docs/how-to/safe-at-home.md": ("docs/how-to/safe-at-home.md", 0),
 }
 """Whose and which TOML block is the reader's agent.toml there."""
 
