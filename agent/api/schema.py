@@ -43,7 +43,7 @@ from nostr_client.counters.lineage import Arrival
 from nostr_client.counters.shown import Audit, Counter, Integer
 from nostr_client.network.relay_state import Capabilities
 from nostr_client.store.base import Difference, HotTarget, IndexStats
-from nostr_client.sync.coverage_report import CoverageRun
+from nostr_client.sync.coverage_report import CoverageRun, HeldKind, RelayCoverage
 from nostr_client.sync.report import RelayReport
 from nostr_client.watch.definition import AlertSpec, FilterObject, Name, QueryName, Url, Watch
 from nostr_client.watch.history import Point
@@ -310,6 +310,7 @@ __all__ = [
     "Done",
     "Figure",
     "Health",
+    "HeldKind",
     "History",
     "HotTarget",
     "HotTargets",
@@ -332,6 +333,7 @@ __all__ = [
     "RebuildStage",
     "Refusal",
     "Relay",
+    "RelayCoverage",
     "RelayInfo",
     "RelayReport",
     "Relays",

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     from textual.widget import Widget
 
-    from agent.api.schema import CoverageRun, CoverageState
-    from nostr_client.sync.coverage_report import HeldKind, RelayCoverage
+    from agent.api.schema import CoverageRun, CoverageState, HeldKind, RelayCoverage
     from tui.glyphs import Glyphs
 
 COVERAGES = (
