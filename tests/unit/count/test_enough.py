@@ -136,6 +136,48 @@ def test_other_questions_bound_nothing_where_they_are_few_or_unlike() -> None:
     assert EarlierQuestions(lacking).bound(question(0.99), left) is None
 
 
+def two_hundred(seed: int, copies: float) -> float:
+    """Ask a third of 200 relays; return how far their count is from that of all.
+
+    Relays have regions, and sizes of a long tail: some hold half of their region, most a hundredth.
+    A person is on `copies` relays on average. Which relays overlap is measured by the registers of
+    an earlier question about other people.
+    """
+    rng = np.random.default_rng((2_030, seed))
+    region = rng.integers(0, 8, 200)
+    size = rng.pareto(1.1, 200)
+    near = np.where(region[:, None] == np.arange(8), 1.0, 0.15)
+    part = np.minimum(0.6, size * (copies / (size[:, None] * near).sum(axis=0).mean()))
+    for _ in range(20):  # the largest are bounded: the others hold more, until the mean is right
+        part = np.minimum(0.6, part * (copies / (part[:, None] * near).sum(axis=0).mean()))
+
+    def question(n: int) -> dict[str, bytes]:
+        keys = rng.integers(0, 256, (n, 32), dtype=np.uint8)
+        held = rng.random((200, n)) < part[:, None] * near[:, rng.integers(0, 8, n)]
+        return {f"r{i}": hll.from_raw(keys[mask], OFFSET) for i, mask in enumerate(held)}
+
+    earlier = question(4_000)
+    now = question(int(rng.choice([1_000, 4_000, 10_000])))
+    chooser = Enough(earlier, [], 1e-9)
+    asked: list[str] = []
+    while len(asked) < 67:
+        asked += (batch := chooser.next())
+        for url in batch:
+            chooser.answered(url, earlier[url])
+    some = hll.estimate(hll.merge(*(now[url] for url in asked[:67])))
+    return abs(1 - some / hll.estimate(hll.merge(*now.values())))
+
+
+def test_a_third_of_200_relays_counts_nearly_all() -> None:
+    assert np.median([two_hundred(seed, copies=5) for seed in range(6)]) <= 0.03
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("copies", [3, 5, 10])
+def test_a_third_of_200_relays_counts_nearly_all_in_100_worlds(copies: int) -> None:
+    assert np.median([two_hundred(seed, copies) for seed in range(100)]) <= 0.03
+
+
 def test_people_of_one_relay_alone_are_no_gain() -> None:
     keys = np.random.default_rng(8).integers(0, 256, (2_000, 32), dtype=np.uint8)
     honest = hll.from_raw(keys[:1_000], OFFSET)
