@@ -66,7 +66,7 @@ class CoverageRunner:
         """Replace all coverages by these; what is known of one by the same name stays."""
         before = self.states
         for one in specs:
-            self._pool.spell(one.relays or relays.default)
+            self._pool.name(one.relays)
         self._urls = {
             one.name: chosen(one.relays, () if one.written else relays.default, relays.denied)
             for one in specs
