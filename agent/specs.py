@@ -70,6 +70,49 @@ class SyncSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     ] = False
 
 
+class CoverageAlert(AlertSpec, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """An alert when relays lack events: by webhook, by command, or both."""
+
+    when: Annotated[
+        str,
+        Meta(max_length=100, description='"< 95 % on 3 relays"; "< 95 %" is on one at least'),
+    ]
+
+
+class CoverageSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Relays that are compared again and again by the events of one author."""
+
+    name: Annotated[Name, Meta(description="what you call it")]
+    author: Annotated[Key, Meta(description="whose events: npub, nprofile or hex")]
+    relays: Annotated[
+        tuple[Url, ...], Meta(max_length=50, description="which relays; empty: relays.default")
+    ] = ()
+    written: Annotated[
+        bool,
+        Meta(description="also those where the author writes (NIP-65), found by relays.indexers"),
+    ] = False
+    kinds: Annotated[
+        tuple[Kind, ...],
+        Meta(max_length=50, description="of these kinds; empty: those that people want to keep"),
+    ] = ()
+    since: Annotated[
+        Duration | None, Meta(description="only events of this last time; unset: all of them")
+    ] = None
+    interval: Annotated[Duration, Meta(description=f"how often; {LEAST} at least")] = "1d"
+    max_events: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=1_000_000,
+            description="events read of one relay and kind, if it cannot compare by ids",
+        ),
+    ] = 10_000
+    repair: Annotated[
+        bool, Meta(description="send relays what they lack, by the rules of coverage --repair")
+    ] = False
+    alerts: Annotated[tuple[CoverageAlert, ...], Meta(max_length=16)] = ()
+
+
 class RetentionRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Events that are removed when they are older than `older_than`; every condition must hold."""
 

@@ -1,6 +1,7 @@
 """`make screenshots` takes pictures of the terminal application over the running demonstration.
 
-It writes an SVG of each page, and a PNG of `nostr-tui --serve` in Chromium, into docs/assets.
+It writes an SVG of each page, and a PNG of `nostr-tui --serve` in Chromium, into docs/assets. The
+page of coverages shows what the tests' agent knows: nobody of the demonstration writes much.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from tests.tui.backend import Recorded, served
 from tests.tui.chromium import browsing
 from tests.tui.driving import Driver, driving
 from tui.browser import serve
@@ -37,6 +39,7 @@ PICTURES: Final = {
 async def main() -> None:
     """Wait until the demonstration has something to show, and take the pictures."""
     TARGET.mkdir(parents=True, exist_ok=True)
+    await coverage()
     async with embedded_agent(DEMO) as one:
         await one.place()
         for name, (height, keys) in PICTURES.items():
@@ -46,6 +49,15 @@ async def main() -> None:
                 await tui.press(*keys)
                 (TARGET / f"tui-{name}.svg").write_text(plain(await tui.picture()), "utf-8")
         (TARGET / "tui-browser.png").write_bytes(await _browser(one))
+
+
+async def coverage() -> None:
+    """Take the picture of the matrix of relays by kinds."""
+    with served() as api:
+        api.use(Recorded())
+        async with driving(api.api.url, (WIDTH, 18), toasts=False) as tui:
+            await tui.press("v")
+            (TARGET / "tui-coverage.svg").write_text(plain(await tui.picture()), "utf-8")
 
 
 def _has_lived(tui: Driver) -> bool:

@@ -12,8 +12,9 @@ from tui.handlers import counters, jobs, navigation, watches
 from tui.host import Action
 
 W, WATCHES = ("watch",), ("overview", "watch")
-TABLES = ("overview", "relays", "syncs", "counters", "log")
+TABLES = ("overview", "relays", "syncs", "counters", "coverage", "log")
 REINDEX = ("reindex",)
+COVERAGE = ("coverage",)
 A = Action
 
 TABS: Final = (
@@ -107,7 +108,7 @@ ACTIONS: Final = (
         "Back",
         "Back to all watches.",
         navigation.back,
-        (*W, *REINDEX),
+        (*W, *REINDEX, *COVERAGE),
         footer=75,
     ),
     A(
@@ -161,6 +162,25 @@ ACTIONS: Final = (
         jobs.remove_sync,
         ("syncs",),
         "[NAME]",
+        writes=True,
+    ),
+    A(
+        "coverage",
+        "v",
+        "Coverage",
+        "Go to which relays have whose events.",
+        navigation.to("coverage"),
+        ("overview", "relays", "syncs"),
+    ),
+    A(
+        "coverage run",
+        "r",
+        "Compare",
+        "Compare the relays of the coverage now, and repair where it says so.",
+        jobs.run_coverage,
+        COVERAGE,
+        "[NAME]",
+        footer=80,
         writes=True,
     ),
     A(

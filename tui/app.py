@@ -21,6 +21,7 @@ from tui.key_queue import KeyDone, KeyQueue
 from tui.link import Link
 from tui.model import Model
 from tui.pages.counters import CountersPage
+from tui.pages.coverage import CoveragePage
 from tui.pages.log import LogPage
 from tui.pages.overview import Overview
 from tui.pages.page import Page
@@ -79,6 +80,7 @@ class TallyApp(App[None]):
         "relays": RelaysPage,
         "syncs": SyncsPage,
         "counters": CountersPage,
+        "coverage": CoveragePage,
         "log": LogPage,
         "reindex": ReindexPage,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
@@ -188,8 +189,8 @@ def milliseconds(n: float | None) -> str:
 
 
 def percent(part: float) -> str:
-    """A part of 1 without decimals; all but all of it is not 100 %."""
-    return "99%" if 0.995 <= part < 1 else f"{part:.0%}"
+    """A part of 1 without decimals, rounded down: less than all is not 100 %."""
+    return f"{math.floor(round(part * 100, 6))}%"
 
 
 def of(part: int, whole: int, width: int) -> str:

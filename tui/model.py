@@ -47,6 +47,7 @@ class Model:
         self.relays: dict[str, schema.Relay] = {}
         self.syncs: dict[str, schema.Sync] = {}
         self.links: dict[str, schema.CounterLink] = {}
+        self.coverages: dict[str, schema.CoverageState] = {}
         self.log: deque[schema.LogLine] = deque(maxlen=LOG_LINES)
         self.counters_version = 0
         """Counts up when the agent reports a counter."""
@@ -102,9 +103,12 @@ class Model:
         self.relays = {one.url: one for one in update.relays}
         self.syncs = {one.spec.name: one for one in update.syncs}
         self.links = {one.name: one for one in update.links}
+        self.coverages = {one.spec.name: one for one in update.coverages}
         self.counters_version += 1
         self.log.clear()  # another run counts its lines from zero; the log page asks for them
-        return {"status", "watches", "relays", "syncs", "counters", "links", "log"}
+        return {
+            "status", "watches", "relays", "syncs", "counters", "links", "coverages", "log"
+        }  # fmt: skip
 
     def _change(self, update: Delta, now: float) -> set[str]:
         changed: set[str] = set()
@@ -135,6 +139,11 @@ class Model:
         if update.link is not None:
             self.links[update.link.name] = update.link
             changed.add("links")
+        if update.coverage is not None:
+            self.coverages[update.coverage.spec.name] = update.coverage
+            changed.add("coverages")
+        if self.coverages.pop(update.removed_coverage or "", None) is not None:
+            changed.add("coverages")
         if update.removed_link is not None and update.removed_link in self.links:
             del self.links[update.removed_link]
             changed.add("links")

@@ -18,16 +18,23 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from agent.alerts.conditions import LIES
-from nostr_client.codecs.display import said
+from nostr_client.codecs.display import percent, plural, said
+from nostr_client.errors import clip
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from agent.api.schema import Figure, WatchState
+    from nostr_client.sync.coverage_report import CoverageRun, RelayCoverage
     from nostr_client.watch.definition import BodyFormat
 
 JSON: Final = "application/json"
 TEXT: Final = "text/plain; charset=utf-8"
+
+COVERAGE: Final = "coverage:"
+
+_MOST_NAMED: Final = 5
+"""Relays named in a text; the JSON has all."""
 
 _MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]()#+!|~>-])")
 
@@ -40,12 +47,44 @@ class Body(NamedTuple):
 
 
 class Crossing(NamedTuple):
-    """A line that a watch has crossed at a time, Unix seconds; `id` is the alert's own."""
+    """A line that a watch or a coverage has crossed at a time, Unix seconds; `id` is the alert's
+    own."""
 
     id: str
-    watch: WatchState
+    of: WatchState | Covered
     when: str
     at: float
+
+    @property
+    def key(self) -> str:
+        """The name of the watch, or that of the coverage after `coverage:`: no name has a colon."""
+        return self.of.key if isinstance(self.of, Covered) else self.of.spec.name
+
+
+class Covered(NamedTuple):
+    """A coverage by name: its newest run, and below which share a relay lacks too much."""
+
+    name: str
+    run: CoverageRun
+    line: float
+
+    @property
+    def key(self) -> str:
+        """Under what its lines are stored; see `Crossing.key`."""
+        return f"{COVERAGE}{self.name}"
+
+    @property
+    def below(self) -> list[RelayCoverage]:
+        """The relays that have less, the worst first."""
+        found = [one for one in self.run.relays if (one.share or 0.0) < self.line]
+        return sorted(
+            (one for one in found if one.share is not None), key=lambda one: one.share or 0.0
+        )
+
+    @property
+    def unknown(self) -> list[str]:
+        """The relays that were not compared to their end."""
+        return [one.relay for one in self.run.relays if one.share is None]
 
 
 def body_of(crossing: Crossing, form: BodyFormat = "json") -> Body:
@@ -57,11 +96,28 @@ def body_of(crossing: Crossing, form: BodyFormat = "json") -> Body:
 
 def text_of(crossing: Crossing) -> str:
     """One line for people, such as `followers: 1,548 (1,510 to 1,587) distinct authors; > 1000`."""
-    watch = crossing.watch
+    watch = crossing.of
+    if isinstance(watch, Covered):
+        return f"{_words(watch)}; {crossing.when}"
     number = "no number" if watch.figure is None else number_of(watch.figure)
     unit = f" {watch.unit.replace('_', ' ')}" if watch.unit and watch.figure else ""
     why = "a relay's claim is not believed" if crossing.when == LIES else crossing.when
     return f"{watch.spec.name}: {number}{unit}; {why}"
+
+
+def _words(one: Covered) -> str:
+    """A coverage in words, such as `home: 2 of 5 relays lack too many of 1,162 events`."""
+    total = len(one.run.relays)
+    listed = ", ".join(
+        f"{clip(each.relay, 60)} has {percent(each.share or 0.0)}"
+        for each in one.below[:_MOST_NAMED]
+    )
+    more = ", …" if len(one.below) > _MOST_NAMED else ""
+    unknown = f"; {len(one.unknown)} not compared" if one.unknown else ""
+    return (
+        f"{one.name}: {len(one.below)} of {plural(total, 'relay')} lack too many of"
+        f" {plural(one.run.known, 'event')} ({listed}{more}){unknown}"
+    )
 
 
 def number_of(figure: Figure) -> str:
@@ -70,7 +126,18 @@ def number_of(figure: Figure) -> str:
 
 
 def _content(crossing: Crossing) -> dict[str, Any]:
-    watch = crossing.watch
+    watch = crossing.of
+    if isinstance(watch, Covered):
+        return {
+            "id": crossing.id,
+            "coverage": watch.name,
+            "when": crossing.when,
+            "known": watch.run.known,
+            "relays": len(watch.run.relays),
+            "below": [{"relay": one.relay, "share": one.share} for one in watch.below],
+            "unknown": watch.unknown,
+            "at": crossing.at,
+        }
     return {
         "id": crossing.id,
         "watch": watch.spec.name,

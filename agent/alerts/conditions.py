@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -13,8 +13,11 @@ from nostr_client.errors import InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from nostr_client.sync.coverage_report import CoverageRun
+
 _LEVEL: Final = re.compile(r"([<>]=?) *([0-9]{1,15})")
 _RATE: Final = re.compile(r"([+-]) *([0-9]{1,12}(?:\.[0-9]{1,3})?) *(%?) *in +(?:a +)?(\S{1,12})")
+_SHORTFALL: Final = re.compile(r"< *([0-9]{1,3}(?:\.[0-9]{1,3})?) *%(?: on ([0-9]{1,3}) relays?)?")
 _NAMES: Final = {"minute": "1m", "hour": "1h", "day": "1d", "week": "1w"}
 
 LIES: Final = "relay lies"
@@ -90,3 +93,28 @@ def _moved(condition: Condition, before: int, after: int) -> bool:
     change = after - before if condition.sign == "+" else before - after
     least = condition.amount * before / 100 if condition.percent else condition.amount
     return change > 0 and change >= least
+
+
+class Shortfall(NamedTuple):
+    """A line of a coverage: at least `relays` relays have less than `share` of the known events."""
+
+    share: float
+    relays: int
+
+
+def parse_shortfall(text: str) -> Shortfall:
+    """`< 95 % on 3 relays`, or `< 95 %` on one. Raises InvalidInput."""
+    found = _SHORTFALL.fullmatch(" ".join(text.split()))
+    share, relays = (float(found[1]) / 100, int(found[2] or 1)) if found else (0.0, 0)
+    if not 0 < share <= 1 or relays < 1:
+        raise InvalidInput(f'{text!r} is not "< N %" or "< N % on K relays"')
+    return Shortfall(share, relays)
+
+
+def falls_short(line: Shortfall, run: CoverageRun) -> bool | None:
+    """Whether a line is crossed; None: relays that were not compared to their end decide it."""
+    below = sum(one.share is not None and one.share < line.share for one in run.relays)
+    unknown = sum(one.share is None for one in run.relays)
+    if below >= line.relays:
+        return True
+    return None if below + unknown >= line.relays else False

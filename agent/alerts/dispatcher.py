@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final, get_args
 
 from agent import state
 from agent.alerts import outbox
-from agent.alerts.bodies import Crossing
-from agent.alerts.conditions import Sample, holds, parse_condition
+from agent.alerts.bodies import COVERAGE, Covered, Crossing
+from agent.alerts.conditions import Sample, falls_short, holds, parse_condition, parse_shortfall
 from agent.alerts.outbox import Channel, deliveries
 from agent.alerts.webhook import place, post
 from nostr_client.errors import NetworkError, NostrTallyError, StoreError, StoreFull
@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from agent.alerts.outbox import Delivery
     from agent.api.schema import WatchState
     from agent.log import Log
+    from agent.specs import CoverageSpec
     from nostr_client.options import ConnectionOptions
     from nostr_client.store.database import Database
+    from nostr_client.sync.coverage_report import CoverageRun
     from nostr_client.watch.clock import Clock
     from nostr_client.watch.definition import Watch
 
@@ -72,9 +74,10 @@ class AlertDispatcher:
         self._all_tried = asyncio.Event()
         self._all_tried.set()
 
-    def configure(self, watches: Sequence[Watch]) -> None:
-        """Take the configuration's watches: only they may name private webhooks, and commands."""
-        alerts = [alert for watch in watches for alert in watch.alerts]
+    def configure(self, specs: Sequence[Watch | CoverageSpec]) -> None:
+        """Take the configuration's watches and coverages: only they may name private webhooks, and
+        commands."""
+        alerts = [alert for one in specs for alert in one.alerts]
         self._hooks = frozenset(
             place(a.webhook) for a in alerts if a.webhook and _is_url(a.webhook)
         )
@@ -99,12 +102,28 @@ class AlertDispatcher:
             crossing = Crossing(secrets.token_hex(8), watch, alert.when, now)
             await self._note(crossing, deliveries(crossing, alert) if is_crossed else [])
 
+    async def check_coverage(self, spec: CoverageSpec, run: CoverageRun) -> None:
+        """Compare a coverage's newest run with the lines of its alerts.
+
+        A line whose crossing depends on relays that were not compared stays as it was.
+        """
+        if not spec.alerts:
+            return
+        crossed = await self._database.read(lambda c: state.crossed(c, f"{COVERAGE}{spec.name}"))
+        for alert in spec.alerts:
+            line = parse_shortfall(alert.when)
+            is_crossed = falls_short(line, run)
+            if is_crossed is None or is_crossed == (alert.when in crossed):
+                continue
+            covered = Covered(spec.name, run, line.share)
+            crossing = Crossing(secrets.token_hex(8), covered, alert.when, self._clock.wall())
+            await self._note(crossing, deliveries(crossing, alert) if is_crossed else [])
+
     async def _note(self, crossing: Crossing, found: Sequence[Delivery]) -> None:
         """Store whether a line is crossed, and a delivery for each channel, in one transaction."""
 
         def work(conn: sqlite3.Connection) -> None:
-            name = crossing.watch.spec.name
-            state.set_crossed(conn, name, crossing.when, crossing.at, on=bool(found))
+            state.set_crossed(conn, crossing.key, crossing.when, crossing.at, on=bool(found))
             for one in found:
                 outbox.put(conn, one)
 
@@ -233,7 +252,9 @@ def _until(due: float, now: float) -> float:
 
 def _shown(one: Delivery) -> dict[str, str]:
     """The log's fields of a delivery, without its target, which may hold a secret."""
-    return {"watch": one.watch, "when": one.line, "channel": one.channel}
+    name = one.watch.removeprefix(COVERAGE)
+    what = "watch" if name == one.watch else "coverage"
+    return {what: name, "when": one.line, "channel": one.channel}
 
 
 def _is_url(text: str) -> bool:

@@ -79,7 +79,7 @@ def _delivery(crossing: Crossing, channel: Channel, target: str, body: Body) -> 
     return Delivery(
         id=crossing.id,
         channel=channel,
-        watch=crossing.watch.spec.name,
+        watch=crossing.key,
         line=crossing.when,
         target=target,
         body=body.data,

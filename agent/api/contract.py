@@ -193,6 +193,32 @@ class AgentApi:
     async def cancel_sync(self, name: Name) -> schema.Done:
         """Stop a sync that runs; what was stored stays."""
 
+    # Coverages.
+
+    @route("GET", "/v1/coverages")
+    async def coverages(self) -> schema.Coverages:
+        """Which relays have an author's events: all coverages of the configuration."""
+
+    @route("GET", "/v1/coverages/{name}")
+    async def coverage(self, name: Name) -> schema.CoverageState:
+        """One coverage and its newest run."""
+
+    @route("GET", "/v1/coverages/{name}/history")
+    async def coverage_history(
+        self,
+        name: Name,
+        since: Annotated[float, Meta(ge=0, le=1e12)] = 0.0,
+        limit: SmallLimit = 400,
+    ) -> schema.CoverageHistory:
+        """The runs of a coverage.
+
+        The limit keeps the newest ones.
+        """
+
+    @route("POST", "/v1/coverages/{name}/run", status=202)
+    async def run_coverage(self, name: Name) -> schema.Done:
+        """Compare the relays of a coverage now, and repair where the configuration says so."""
+
     # Relays.
 
     @route("GET", "/v1/relays")

@@ -36,13 +36,14 @@ from agent.api.shapes import (
     not_found,
     read_only,
 )
-from agent.specs import SyncSpec
+from agent.specs import CoverageSpec, SyncSpec
 from nostr_client.codecs.nip11 import RelayInfo
 from nostr_client.count.figures import Counted, Figure, WeighedClaim, Within
 from nostr_client.counters.lineage import Arrival
 from nostr_client.counters.shown import Audit, Counter, Integer
 from nostr_client.network.relay_state import Capabilities
 from nostr_client.store.base import Difference, HotTarget, IndexStats
+from nostr_client.sync.coverage_report import CoverageRun, HeldKind, RelayCoverage
 from nostr_client.sync.report import RelayReport
 from nostr_client.watch.definition import AlertSpec, FilterObject, Name, QueryName, Url, Watch
 from nostr_client.watch.history import Point
@@ -175,6 +176,28 @@ class Syncs(Answer, frozen=True):
     syncs: tuple[Sync, ...]
 
 
+class CoverageState(Answer, frozen=True):
+    """A coverage and its newest run; `why`: the reason if a later one failed."""
+
+    spec: CoverageSpec
+    running: bool = False
+    why: str = ""
+    run: CoverageRun | None = None
+
+
+class Coverages(Answer, frozen=True):
+    """All coverages, by name."""
+
+    coverages: tuple[CoverageState, ...]
+
+
+class CoverageHistory(Answer, frozen=True):
+    """The runs of one coverage, oldest first."""
+
+    coverage: str
+    runs: tuple[CoverageRun, ...]
+
+
 class Relay(Answer, frozen=True):
     """A relay: its connection, its numbers, and the work that it has."""
 
@@ -229,6 +252,7 @@ class Snapshot(Answer, frozen=True, tag="snapshot"):
     syncs: tuple[Sync, ...]
     relays: tuple[Relay, ...]
     links: tuple[CounterLink, ...] = ()
+    coverages: tuple[CoverageState, ...] = ()
 
 
 class Delta(Answer, frozen=True, tag="delta"):
@@ -246,10 +270,12 @@ class Delta(Answer, frozen=True, tag="delta"):
     counter: Counter | None = None
     stream: Stream | None = None
     link: CounterLink | None = None
+    coverage: CoverageState | None = None
     removed_watch: str | None = None
     removed_sync: str | None = None
     removed_relay: str | None = None
     removed_link: str | None = None
+    removed_coverage: str | None = None
 
 
 class Cut(Answer, frozen=True, tag="cut"):
@@ -274,12 +300,17 @@ __all__ = [
     "CounterLink",
     "CounterLinks",
     "Counters",
+    "CoverageHistory",
+    "CoverageRun",
+    "CoverageState",
+    "Coverages",
     "Cut",
     "Delta",
     "Difference",
     "Done",
     "Figure",
     "Health",
+    "HeldKind",
     "History",
     "HotTarget",
     "HotTargets",
@@ -302,6 +333,7 @@ __all__ = [
     "RebuildStage",
     "Refusal",
     "Relay",
+    "RelayCoverage",
     "RelayInfo",
     "RelayReport",
     "Relays",

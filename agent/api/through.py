@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from agent.config.check import Path as Where
     from nostr_client.count.figures import Counted
     from nostr_client.counters.shown import Audit, Counter
+    from nostr_client.sync.coverage_report import CoverageRun
     from nostr_client.watch.definition import Watch
     from nostr_client.watch.history import Point
 
@@ -187,6 +188,10 @@ class ThroughAgent:
 
     async def cancel_sync(self, name: str) -> None:
         await self._client.cancel_sync(name)
+
+    async def coverages(self) -> Mapping[str, CoverageRun]:
+        found = (await self._client.coverages()).coverages
+        return {one.spec.name: one.run for one in found if one.run is not None}
 
 
 def _object(value: msgspec.Struct) -> Mapping[str, Any]:

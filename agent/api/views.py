@@ -8,6 +8,7 @@ import msgspec
 
 from agent.api import schema
 from nostr_client.codecs.relay_url import normalize
+from nostr_client.watch.definition import shown_alerts
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -16,6 +17,13 @@ if TYPE_CHECKING:
     from nostr_client.counters.engine.served import Page
     from nostr_client.network.relay import Relay
     from nostr_client.store.base import IndexStats, StoreStats
+
+
+def coverage(one: schema.CoverageState) -> schema.CoverageState:
+    """A coverage as it is shown: of webhooks only the host, of commands only the program."""
+    return msgspec.structs.replace(
+        one, spec=msgspec.structs.replace(one.spec, alerts=shown_alerts(one.spec.alerts))
+    )
 
 
 def relay(one: Relay, *, tasks: int, failing: int, trusted: Collection[str]) -> schema.Relay:

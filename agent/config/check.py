@@ -12,7 +12,7 @@ import msgspec
 from agent.config.model import Config
 
 if TYPE_CHECKING:
-    from agent.specs import SyncSpec
+    from agent.specs import CoverageSpec, SyncSpec
     from nostr_client.watch.definition import Watch
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -54,25 +54,31 @@ def convert(value: object, struct: type[S], complain: Complain, path: Path = ())
 class Found(NamedTuple):
     """The values of a file that have the right types; a section in `wrong` is its default here.
 
-    Watches and syncs have their number in the file.
+    Watches, syncs and coverages have their number in the file.
     """
 
     config: Config
     wrong: frozenset[str]
     watches: tuple[tuple[int, Watch], ...]
     syncs: tuple[tuple[int, SyncSpec], ...]
+    coverages: tuple[tuple[int, CoverageSpec], ...]
 
 
 def whole(config: Config) -> Found:
     """A configuration in which every value has the right type."""
-    watches, syncs = enumerate(config.watches), enumerate(config.syncs)
-    return Found(config, frozenset(), tuple(watches), tuple(syncs))
+    return Found(
+        config,
+        frozenset(),
+        tuple(enumerate(config.watches)),
+        tuple(enumerate(config.syncs)),
+        tuple(enumerate(config.coverage)),
+    )
 
 
 def convert_sections(table: Mapping[str, Any], complain: Complain) -> Found:
-    """Convert each section, watch and sync; complain about the first mistake of each."""
+    """Convert each section, watch, sync and coverage; complain about the first mistake of each."""
     known = {one.name: one for one in fields(Config)}
-    good: dict[str, Any] = {"watches": (), "syncs": ()}
+    good: dict[str, Any] = {"watches": (), "syncs": (), "coverage": ()}
     for name, value in table.items():
         if name not in known:
             complain((name,), _unknown(name, known))
@@ -84,7 +90,8 @@ def convert_sections(table: Mapping[str, Any], complain: Complain) -> Found:
             good[name] = getattr(made, name)
     sections = {name: one for name, one in good.items() if not known[name].many}
     wrong = frozenset(table) & known.keys() - good.keys()
-    return Found(Config(**sections), wrong, good["watches"], good["syncs"])
+    lists = (good["watches"], good["syncs"], good["coverage"])
+    return Found(Config(**sections), wrong, *lists)
 
 
 def _items(items: list[Any], one: Field, complain: Complain) -> Iterator[tuple[int, Any]]:

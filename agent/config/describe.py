@@ -39,6 +39,14 @@ _EXAMPLES = """\
 # direction = "both"
 # interval = "1h"
 
+# A coverage compares relays by one author's events; repair sends each what it lacks:
+#
+# [[coverage]]
+# name = "my-events"
+# author = "npub1…"
+# interval = "1d"
+# alerts = [{ when = "< 95 % on 3 relays", command = ["notify-send", "my events"] }]
+
 # Events that are removed again when they get old:
 #
 # [[retention.rules]]
@@ -81,7 +89,7 @@ One TOML file, by default `agent.toml` in the user's configuration folder. Flags
 section.key=value`) win over the environment (`NOSTR_AGENT_SECTION__KEY`), which wins over the file,
 which wins over the defaults below. `~` in a path is the home folder. Unknown keys are refused.
 `nostr-agent init` writes a file to begin with, `nostr-agent check` looks at every section,
-every watch and every sync: of a wrong one the first mistake is named.
+every watch, sync and coverage: of a wrong one the first mistake is named.
 """
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from agent.alerts.conditions import parse_condition
+from agent.alerts.conditions import parse_condition, parse_shortfall
 from agent.config.counters import check_counters
 from agent.relay.listen import allowed_origin, own_url, parse_address, web_origin
 from agent.selection import sync_filters
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from agent.config.check import Complain, Found, Path
     from agent.config.model import Config, RelaysSection
-    from agent.specs import SyncSpec
-    from nostr_client.watch.definition import Watch
+    from agent.specs import CoverageSpec, SyncSpec
+    from nostr_client.watch.definition import AlertSpec, Watch
 
 SHORTEST_OWN_S: Final = 0.1
 """Seconds between two rounds at least where no stranger's relay is asked for a number."""
@@ -42,6 +42,9 @@ def check(found: Found, complain: Complain) -> None:
         check_watch(watch, complain, ("watches", n))
     for n, sync in found.syncs:
         check_sync(sync, complain, ("syncs", n))
+    _check_names("coverage", found.coverages, complain)
+    for n, coverage in found.coverages:
+        _check_coverage(coverage, config.relays, complain, ("coverage", n))
     _check_keys(config, complain)
     _check_intervals(config, complain)
     if found.wrong.isdisjoint({"counters", "identity"}):
@@ -59,9 +62,15 @@ def check_watch(watch: Watch, complain: Complain, path: Path = ()) -> None:
     _try(complain, (*path, "interval"), check_interval, watch.interval)
     for field in ("relays", "excluded", "trusted"):
         _check_urls(getattr(watch, field), complain, (*path, field))
-    for n, alert in enumerate(watch.alerts):
+    _check_alerts(watch.alerts, parse_condition, complain, path)
+
+
+def _check_alerts(
+    alerts: Sequence[AlertSpec], parse: Callable[[str], object], complain: Complain, path: Path
+) -> None:
+    for n, alert in enumerate(alerts):
         at = (*path, "alerts", n)
-        _try(complain, (*at, "when"), parse_condition, alert.when)
+        _try(complain, (*at, "when"), parse, alert.when)
         if not alert.webhook and not alert.command:
             complain(at, "needs a webhook or a command")
         if alert.format != "json" and not alert.webhook:
@@ -83,6 +92,18 @@ def check_sync(sync: SyncSpec, complain: Complain, path: Path = ()) -> None:
     _try(complain, (*path, "filters"), sync_filters, sync, 0)
     _try(complain, (*path, "interval"), check_interval, sync.interval)
     _check_urls(sync.relays, complain, (*path, "relays"))
+
+
+def _check_coverage(
+    coverage: CoverageSpec, relays: RelaysSection, complain: Complain, path: Path
+) -> None:
+    """One coverage: its author, relays and alerts."""
+    _try(complain, (*path, "author"), nip19.decode_pubkey, coverage.author)
+    _try(complain, (*path, "interval"), check_interval, coverage.interval)
+    _check_urls(coverage.relays, complain, (*path, "relays"))
+    _check_alerts(coverage.alerts, parse_shortfall, complain, path)
+    if coverage.written and not relays.indexers:
+        complain((*path, "written"), "needs relays.indexers, where relay lists are looked up")
 
 
 def _check_relays(relays: RelaysSection, complain: Complain) -> None:
@@ -107,7 +128,7 @@ def _check_each(
 
 
 def _check_names(
-    where: str, named: Iterable[tuple[int, Watch | SyncSpec]], complain: Complain
+    where: str, named: Iterable[tuple[int, Watch | SyncSpec | CoverageSpec]], complain: Complain
 ) -> None:
     seen: set[str] = set()
     for n, one in named:

@@ -7,18 +7,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agent.alerts.dispatcher import AlertDispatcher
+from agent.api import views
 from agent.api.feed import Feed
 from agent.config.model import BUILT_IN
 from agent.counters.links import KIND as LINK
 from agent.counters.links import Links
 from agent.counters.sources import SOON_S
+from agent.maintenance.coverage import KIND as COVERAGE
+from agent.maintenance.coverage import LANE as COVERAGE_LANE
+from agent.maintenance.coverage import CoverageRunner
 from agent.maintenance.retention import KIND as HOUSE
 from agent.maintenance.retention import RetentionRunner
 from agent.relay_eviction import RelayEviction
 from agent.selection import chosen
 from agent.service.linking import LinkRunner
 from agent.service.metrics import Metrics
-from agent.service.parts import make_counter, make_finder, make_streams
+from agent.service.parts import make_counter, make_coverage, make_finder, make_streams
 from agent.service.reindexing import RebuildRunner
 from agent.service.specs import Specs
 from agent.specs import SyncSpec
@@ -100,22 +104,36 @@ class Agent:
         self.retention = RetentionRunner(clock, log, parts.store, parts.index)
         self.linking = LinkRunner(config, parts, clock, log, self.links, self._soon)
         self.alerts = AlertDispatcher(clock, log, database, parts.pool.options.connection)
+        self.coverages = CoverageRunner(
+            clock,
+            log,
+            database,
+            parts.pool,
+            lambda shown: self.feed.publish(coverage=views.coverage(shown)),
+            self.alerts.check_coverage,
+        )
         self.reindexing = RebuildRunner(clock, log, parts.store, parts.index)
         self.worker.runners |= {
             SYNC: self.syncing.run,
             HOUSE: self._keep_house,
             LINK: self.linking.run,
+            COVERAGE: self.coverages.run,
         }
-        self.worker.sources += [self.syncing, self.retention, self.linking]
+        self.worker.sources += [self.syncing, self.retention, self.linking, self.coverages]
         self.stored = 0
         """Events of the store when the metrics were last asked for."""
         self.metrics = Metrics(
-            self._numbers, self.links.all, lambda: self.states.all, lambda: self.syncing.succeeded
+            self._numbers,
+            self.links.all,
+            lambda: self.states.all,
+            lambda: self.syncing.succeeded,
+            lambda: self.coverages.states,
+            lambda: self.config.api.open_metrics,
         )
         log.listeners.append(lambda line: self.feed.publish(log=line))
 
     def _limits(self) -> scheduler.Limits:
-        lanes = {SYNC_LANE: AT_ONCE, MERGE_LANE: MERGES_AT_ONCE}
+        lanes = {SYNC_LANE: AT_ONCE, MERGE_LANE: MERGES_AT_ONCE, COVERAGE_LANE: 1}
         return scheduler.Limits(
             per_lane=self.config.relays.at_once,
             total=1024,
@@ -128,7 +146,7 @@ class Agent:
         self.config = config
         await self.watch_specs.load(config.watches, self.log)
         await self.sync_specs.load(config.syncs, self.log)
-        self.alerts.configure(config.watches)
+        self.alerts.configure([*config.watches, *config.coverage])
         self.retention.section = config.retention
         self.engine.counter = make_counter(config, self.parts.store, self.clock)
         self.engine.options = self._count_options(config)
@@ -136,6 +154,9 @@ class Agent:
             self._relays = config.relays
             self._name(config.relays)
             self._finder = make_finder(config.relays, self.parts.pool, self.clock)
+            self.coverages.relays = make_coverage(
+                config.relays, self.parts, self._finder, self.clock
+            )
         await make_streams(self.parts.counters, config)
         self.worker.limits = self._limits()
         await self.linking.configure(config)
@@ -169,6 +190,10 @@ class Agent:
             finder=self._finder,
         )
         self.syncing.configure(self.sync_specs.all(), relays)
+        gone = self.coverages.states.keys() - {one.name for one in self.config.coverage}
+        self.coverages.configure(self.config.coverage, relays)
+        for name in sorted(gone):
+            self.feed.publish(removed_coverage=name)
         await self.engine.refresh()
 
     def _observe(self, key: str, seconds: float) -> None:
@@ -243,10 +268,10 @@ class Agent:
             tasks, failing = found.get(task.lane, (0, 0))
             failed = self.worker.schedule.turns[key].failures > 0
             found[task.lane] = (tasks + 1, failing + failed)
-        for one in self.syncing.syncs.values():
-            for url in one.relays:
-                tasks, failing = found.get(url, (0, 0))
-                found[url] = (tasks + 1, failing)
+        synced = [url for one in self.syncing.syncs.values() for url in one.relays]
+        for url in (*synced, *self.coverages.urls()):
+            tasks, failing = found.get(url, (0, 0))
+            found[url] = (tasks + 1, failing)
         return found
 
     @property
@@ -276,6 +301,7 @@ class Agent:
                 self.parts.index is not None and bool(self.parts.index.index.behind),
             ),
             "syncs": ("Syncs.", len(self.syncing.syncs)),
+            "coverages": ("Coverages.", len(self.coverages.states)),
             "relays": ("Relays that were asked something.", len(stats)),
             "relays_connected": (
                 "Relays with an open connection.",

@@ -14,6 +14,7 @@ from agent.api.badge import shields, svg
 from agent.api.schema import Refusal, not_found
 from agent.config.rules import check_sync, check_watch
 from agent.counters.links import KIND as LINK
+from agent.maintenance.coverage import KIND as COVERAGE
 from agent.maintenance.retention import KEEPING
 from agent.maintenance.retention import KIND as HOUSE
 from agent.service.counters import CounterCalls
@@ -23,6 +24,7 @@ from nostr_client import __version__
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.count.queries import target_of
 from nostr_client.errors import InvalidInput, RelayError
+from nostr_client.sync.coverage import history as coverage_runs
 from nostr_client.watch import repository
 from nostr_client.watch.definition import Watch
 from nostr_client.watch.engine import FIND, MERGE
@@ -104,6 +106,7 @@ class AgentBackend(CounterCalls):
             syncs=self._syncs(),
             relays=self.all_relays(),
             links=self._agent.links.all(),
+            coverages=self._coverages(),
         )
 
     def _uptime(self) -> float:
@@ -276,6 +279,34 @@ class AgentBackend(CounterCalls):
 
     def _synced(self, name: str) -> Synced:
         return _known(self._agent.syncing.syncs, name, "sync")
+
+    # Coverages.
+
+    def _coverages(self) -> tuple[schema.CoverageState, ...]:
+        found = self._agent.coverages.states
+        return tuple(views.coverage(found[name]) for name in sorted(found))
+
+    async def coverages(self) -> schema.Coverages:
+        return schema.Coverages(coverages=self._coverages())
+
+    async def coverage(self, name: str) -> schema.CoverageState:
+        return views.coverage(self._covered(name))
+
+    async def coverage_history(
+        self, name: str, since: float = 0.0, limit: int = 400
+    ) -> schema.CoverageHistory:
+        self._covered(name)
+        database = self._agent.parts.store.database
+        runs = await database.read(lambda conn: coverage_runs.runs(conn, name, since, limit))
+        return schema.CoverageHistory(coverage=name, runs=tuple(runs))
+
+    async def run_coverage(self, name: str) -> schema.Done:
+        self._covered(name)
+        self._agent.worker.nudge(f"{COVERAGE} {name}")
+        return schema.Done()
+
+    def _covered(self, name: str) -> schema.CoverageState:
+        return _known(self._agent.coverages.states, name, "coverage")
 
     # Links of counters.
 

@@ -22,7 +22,7 @@ from nostr_client import __version__
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from agent.api.schema import CounterLink, WatchState
+    from agent.api.schema import CounterLink, CoverageState, WatchState
 
 MOST_WATCHES: Final = 1_000
 """Watches with gauges, in the order of their names: 6,000 series."""
@@ -33,7 +33,10 @@ Family = CounterMetricFamily | GaugeMetricFamily
 
 
 class Metrics:
-    """`read` gives numbers by name: those that end in `_total` only ever grow."""
+    """`read` gives numbers by name: those that end in `_total` only ever grow.
+
+    `are_open`: whether they are served without a token.
+    """
 
     def __init__(
         self,
@@ -41,12 +44,15 @@ class Metrics:
         links: Callable[[], Iterable[CounterLink]] = tuple,
         watches: Callable[[], Mapping[str, WatchState]] = dict,
         syncs: Callable[[], Mapping[str, float]] = dict,
+        coverages: Callable[[], Mapping[str, CoverageState]] = dict,
+        are_open: Callable[[], bool] = lambda: False,
     ) -> None:
         self._registry = CollectorRegistry()
         self._registry.register(_Reader(read))
         self._registry.register(_LinkReader(links))
         self._registry.register(_WatchReader(watches))
         self._registry.register(_SyncReader(syncs))
+        self._registry.register(_CoverageReader(coverages, are_open))
         ProcessCollector(registry=self._registry)
         PlatformCollector(registry=self._registry)
         self.answers = Histogram(
@@ -156,6 +162,54 @@ class _SyncReader:
             "When a sync last completed, in Unix seconds.",
             "sync",
             self._read().items(),
+        )
+
+    def describe(self) -> Iterable[Family]:
+        return ()
+
+
+class _CoverageReader:
+    """A collector over coverages that were compared: labels `coverage` and `relay`.
+
+    A relay that was not compared to its end has no share: an unknown is not a zero. Metrics that
+    anybody may read name no relay.
+    """
+
+    def __init__(
+        self, read: Callable[[], Mapping[str, CoverageState]], are_open: Callable[[], bool]
+    ) -> None:
+        self._read = read
+        self._are_open = are_open
+
+    def collect(self) -> Iterable[Family]:
+        runs = {name: one.run for name, one in self._read().items() if one.run is not None}
+        shares = GaugeMetricFamily(
+            "nostr_agent_coverage_share",
+            "Part of the known events that a relay has, 0 to 1; none if it was not compared.",
+            labels=("coverage", "relay"),
+        )
+        for name, run in runs.items():
+            for one in () if self._are_open() else run.relays:
+                if one.share is not None:
+                    shares.add_metric((name, one.relay), one.share)
+        yield shares
+        yield _gauge(
+            "coverage_known_events",
+            "Events that are known, over relays and store.",
+            "coverage",
+            ((name, run.known) for name, run in runs.items()),
+        )
+        yield _gauge(
+            "coverage_relays_not_compared",
+            "Relays that were not compared to their end.",
+            "coverage",
+            ((name, sum(one.share is None for one in run.relays)) for name, run in runs.items()),
+        )
+        yield _gauge(
+            "coverage_last_run_timestamp_seconds",
+            "When a coverage was compared last, in Unix seconds.",
+            "coverage",
+            ((name, run.at) for name, run in runs.items()),
         )
 
     def describe(self) -> Iterable[Family]:

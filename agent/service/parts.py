@@ -32,7 +32,10 @@ from nostr_client.paths import store_path, user_path
 from nostr_client.store.index import Index
 from nostr_client.store.options import StoreOptions
 from nostr_client.store.sqlite import SqliteStore
+from nostr_client.sync.coverage.history import COVERAGES
+from nostr_client.sync.coverage.relays import CoverageRelays
 from nostr_client.sync.memory import SyncMemory, memory_of
+from nostr_client.sync.sent import REPAIRS, StoredSent
 from nostr_client.watch import WATCHES
 
 if TYPE_CHECKING:
@@ -161,7 +164,7 @@ async def _open_store(
     return await SqliteStore.open(
         path,
         urls=urls,
-        migrations=[CLAIMS, COUNTERS, WATCHES, AGENT, OUTBOX, RELAY_BOOK],
+        migrations=[CLAIMS, COUNTERS, WATCHES, AGENT, OUTBOX, RELAY_BOOK, REPAIRS, COVERAGES],
         options=options,
         clock=clock.wall,
     )
@@ -203,14 +206,35 @@ def make_finder(section: RelaysSection, pool: RelayPool, clock: Clock) -> RelayF
     """
     if not section.indexers:
         return None
-    choice = RelayChoice(
+    choice = choice_of(section, pool)
+    return RelayFinder(PoolFetch(pool, choice, FIND_TIMEOUT_S), choice, now=clock.wall)
+
+
+def choice_of(section: RelaysSection, pool: RelayPool) -> RelayChoice:
+    """How relays are chosen from the lists that strangers wrote."""
+    return RelayChoice(
         defaults=section.default,
         indexers=section.indexers,
         deny=frozenset(section.denied),
         most=section.most,
         connection=pool.options.connection,
     )
-    return RelayFinder(PoolFetch(pool, choice, FIND_TIMEOUT_S), choice, now=clock.wall)
+
+
+def make_coverage(
+    section: RelaysSection, parts: Parts, finder: RelayFinder | None, clock: Clock
+) -> CoverageRelays:
+    """What compares and repairs relays, with the events of the store and the agent's own key."""
+    return CoverageRelays(
+        parts.pool,
+        parts.memory,
+        StoredSent(parts.store.database),
+        store=parts.store,
+        finder=finder,
+        choice=choice_of(section, parts.pool),
+        pubkey=None if parts.signer is None else parts.signer.pubkey,
+        now=clock.wall,
+    )
 
 
 def make_counter(config: Config, store: SqliteStore, clock: Clock) -> Counter:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from nostr_client.cli.coverage_kept import show_kept
 from nostr_client.cli.entry import FAILURE, NO_RELAY, OK, run_async
 from nostr_client.cli.key import key_file_option, optional_signer
 from nostr_client.cli.output import console, json_option, plain_table, print_json, say, waiting
 from nostr_client.cli.parameters import Moment
-from nostr_client.cli.place import store_option
+from nostr_client.cli.place import Place, place_option
 from nostr_client.cli.questions import (
     deny_option,
     dry_run_option,
@@ -23,11 +24,10 @@ from nostr_client.cli.questions import (
     relay_choice,
 )
 from nostr_client.cli.relays import network_options, relay_option
-from nostr_client.codecs.display import plural
+from nostr_client.codecs.display import percent, plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from nostr_client.client import NostrClient
     from nostr_client.options import Options
@@ -39,7 +39,7 @@ _SHOWN: Final = 5
 
 
 @click.command()
-@click.argument("who", metavar="NPUB")
+@click.argument("who", metavar="[NPUB]", required=False)
 @relay_option
 @click.option(
     "--relays",
@@ -56,7 +56,7 @@ _SHOWN: Final = 5
 )  # fmt: skip
 @click.option("--since", metavar="TIME", type=Moment(), help="Compare only newer events.")
 @max_events_option
-@store_option
+@place_option
 @click.option("--repair", is_flag=True, help="Compare, then repair what differs.")
 @click.option("--yes", is_flag=True, help="Repair without asking.")
 @dry_run_option
@@ -66,7 +66,7 @@ _SHOWN: Final = 5
 @click.pass_context
 def coverage(
     ctx: click.Context,
-    who: str,
+    who: str | None,
     relays: tuple[str, ...],
     listed: str | None,
     indexers: tuple[str, ...],
@@ -75,7 +75,7 @@ def coverage(
     kinds: tuple[int, ...],
     since: int | None,
     max_events: int,
-    store: Path | None,
+    place: Place,
     repair: bool,
     yes: bool,
     dry_run: bool,
@@ -95,13 +95,22 @@ def coverage(
     that you did not name, such as those that read NPUB's mentions (found by --indexer), get only
     events of your own key of the last 30 days, 200 a run. Exit code 1 if a relay did not accept
     all.
+
+    Without NPUB: show what an agent compared last ([[coverage]] of its configuration), read from
+    its store, or through --api.
     """
     from nostr_client.client import NostrClient
 
+    if who is None:
+        if relays or listed or kinds or since is not None or repair:
+            raise click.UsageError("whose events? give NPUB")
+        ctx.exit(show_kept(place, as_json=as_json))
+    if place.api or place.token_file:
+        raise click.UsageError("--api and --token-file show what an agent compared: leave NPUB out")
     named, written = _chosen(relays, listed)
     question = _question(who, kinds, since)
     client = NostrClient(
-        store=store,
+        store=place.given,
         options=network,
         choice=relay_choice(indexers, denied, most),
         signer=optional_signer(key_file),
@@ -259,7 +268,7 @@ def _share(found: Coverage, relay: str) -> str:
     from nostr_client.sync.coverage.matrix import share
 
     part = share(found, relay)
-    return "?" if part is None else f"{100 * part:.1f} %"
+    return "?" if part is None else percent(part)
 
 
 def _remark(found: Coverage, relay: str) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from nostr_client.count.figures import Counted
     from nostr_client.counters.shown import Audit, Counter
+    from nostr_client.sync.coverage_report import CoverageRun
     from nostr_client.watch.definition import Watch
     from nostr_client.watch.history import Point
 
@@ -175,6 +176,10 @@ class Agent(WatchCommands, CounterCommands, Protocol):
         ...
 
     async def cancel_sync(self, name: str) -> None: ...
+
+    async def coverages(self) -> Mapping[str, CoverageRun]:
+        """Return the newest run of each coverage that was compared, by name."""
+        ...
 
 
 class Finder(Protocol):

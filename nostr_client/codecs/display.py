@@ -65,6 +65,12 @@ def roughly(number: float) -> str:
     return f"about {number:,.0f}" if math.isfinite(number) else "more than registers can count"
 
 
+def percent(part: float) -> str:
+    """Return a part from 0 to 1 as `99.9 %`, rounded down: less than all is never shown as all."""
+    tenths = math.floor(round(part * 1000, 6))
+    return f"{tenths // 10}.{tenths % 10} %"
+
+
 def age(seconds: float) -> str:
     """A span of time in its largest unit of which it has two: `90s`, `2m`, `3d`."""
     for unit, size in _WRITTEN.items():

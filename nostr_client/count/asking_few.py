@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from nostr_client.count.enough import FINEST, Enough
+from nostr_client.count.earlier_questions import LEAST_QUESTIONS
+from nostr_client.count.enough import FINEST, FINEST_BY_OTHERS, TURN, Enough
 from nostr_client.count.overlaps import sketch_of
 from nostr_client.count.remembering import merge_input
 from nostr_client.errors import InvalidInput
@@ -34,15 +35,23 @@ async def count_enough(
 
     `line`: the share of all people below which the rest is not asked, such as 0.1. Each batch has
     the deadline of a count. Earlier answers come from the counter's book; a relay without any is
-    asked. The number is a lower bound if a relay was not asked. Raises InvalidInput if the line is
-    finer than registers can measure, for a question without registers, and without stored claims;
-    StoreError. Safe to cancel.
+    asked. The number is a lower bound if a relay was not asked. A line below 5 % needs the answers
+    of all relays to 20 other questions of the last month. Raises InvalidInput if the line is finer
+    than these measure, for a question without registers, and without stored claims; StoreError.
+    Safe to cancel.
     """
-    _check(counter, query, line)
+    others = await counter.other_questions(query)
+    _check(counter, query, line, others.with_all([relay.url for _, relay in relays]))
     earlier = await counter.earlier_claims(query, [relay.url for _, relay in relays])
     known = {url: _people(claim, query) for url, claim in earlier.items()}
     said = {url: people for url, people in known.items() if people is not None}
-    chooser = Enough(said, [one.url for _, one in relays if one.url not in said], line)
+    chooser = Enough(
+        said,
+        [one.url for _, one in relays if one.url not in said],
+        line,
+        others=others,
+        turn=counter.has_turn(TURN),
+    )
     by_url = {relay.url: (name, relay) for name, relay in relays}
     claims: dict[str, Claim] = {}
     instead: dict[str, Claim] = {}
@@ -60,11 +69,22 @@ async def count_enough(
     return _with_left(result, chooser.left)
 
 
-def _check(counter: Counter, query: Query, line: float) -> None:
-    if not FINEST <= line < 1:
+def _check(counter: Counter, query: Query, line: float, questions: int) -> None:
+    """Raise InvalidInput for what cannot be promised; `questions`: others with all relays."""
+    finest = FINEST if questions < LEAST_QUESTIONS else FINEST_BY_OTHERS
+    if not 0 < line < 1:
+        raise InvalidInput(f"the line is a share between 0 and 100 %, not {line:.0%}")
+    if line < FINEST_BY_OTHERS:
         raise InvalidInput(
-            f"registers cannot measure a finer line than {FINEST:.0%}, as they are off by 4 to "
-            "6.5 % themselves: leave it out, and all relays are asked"
+            f"no line below {FINEST_BY_OTHERS:.0%} can be promised: leave it out, and all relays"
+            " are asked"
+        )
+    if line < finest:
+        raise InvalidInput(
+            f"registers of one question cannot measure a finer line than {FINEST:.0%}, as they are"
+            f" off by 4 to 6.5 % themselves. A finer one needs {LEAST_QUESTIONS} other questions of"
+            f" this kind that all these relays answered in the last 30 days, and the store has"
+            f" {questions}: leave the line out, and all relays are asked"
         )
     if not query.by_registers:
         raise InvalidInput("registers decide what is enough: this question has none")

@@ -14,9 +14,11 @@ import msgspec
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.count.asking import LEAST, Asking, CountOptions
 from nostr_client.count.beside import FirstRound, judge_beside
+from nostr_client.count.earlier_questions import MONTH, MOST_QUESTIONS, EarlierQuestions
 from nostr_client.count.judging import SharedIds
 from nostr_client.count.listing import is_regular
 from nostr_client.count.merge import TrustPolicy, Unit, merge_claims
+from nostr_client.count.queries import CANONICAL
 from nostr_client.count.recipients import Recipients
 from nostr_client.count.remembering import KEEP, asked_of, merge_input, remembered
 from nostr_client.count.result import CountResult
@@ -272,6 +274,19 @@ class Counter:
         found = await self.book.recall(asked_of(query), now, urls)
         usable = {one.url: one.usable(now, KEEP) for one in found}
         return {url: claim for url, claim in usable.items() if claim is not None}
+
+    async def other_questions(self, query: Query) -> EarlierQuestions:
+        """Return what relays answered to other questions of the same name in the last month."""
+        if self.book is None or query.name not in CANONICAL:
+            return EarlierQuestions([])
+        since = self._now() - MONTH
+        return EarlierQuestions(
+            await self.book.registers_of(asked_of(query), since, MOST_QUESTIONS)
+        )
+
+    def has_turn(self, one_in: int) -> bool:
+        """Draw whether something that happens in one of so many counts happens in this one."""
+        return self._rand.randrange(one_in) == 0
 
     async def resolved(
         self,

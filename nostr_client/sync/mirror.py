@@ -68,15 +68,16 @@ async def mirror(
 ) -> SyncReport:
     """Copy between two relays, each given as (the user's spelling, relay).
 
-    The direction of `mode`: down copies from the first to the second, up the other way. In the
-    report `need` of a relay is what the other one lacks, `have` what it lacks itself. `memory`:
-    what to remember between runs; by default nothing is. Raises InvalidInput for a bad question,
-    StoreError. Safe to cancel; a later run copies what is left.
+    The direction of `mode`: down copies from the first to the second, up the other way; `ids_only`
+    copies nothing, and reads events only with `by_req`. In the report `need` of a relay is what the
+    other one lacks, `have` what it lacks itself. `memory`: what to remember between runs; by
+    default nothing is. Raises InvalidInput for a bad question, StoreError. Safe to cancel; a later
+    run copies what is left.
     """
     mode = mode or Mode()
     options = options or SyncOptions()
     filters, _ = await resolved(question, None, [relay for _, relay in relays])
-    tallies = [Tally(name, relay) for name, relay in relays]
+    tallies = [Tally(name, relay, mode.keep_ids) for name, relay in relays]
     work = _Mirror(filters, tallies, options, memory or LocalMemory(now), int(now()), mode)
     async with task_group() as group:
         ticker = group.create_task(report_progress(tallies, on_progress)) if on_progress else None
@@ -119,7 +120,11 @@ class _Mirror:
         self._options = options
         self._memory = memory
         self._now = now
-        self._goes = (mode.direction.down, mode.direction.up)
+        self._mode = mode
+        self._goes = (
+            mode.direction.down and not mode.every,
+            mode.direction.up and not mode.every,
+        )
         """Whether events of a side go to the other."""
         self._schedule = Schedule([Window(one, no_items()) for one in filters], options)
         targets = (0,) * mode.uploads + (1,) * mode.downloads
@@ -290,6 +295,9 @@ class _Mirror:
     async def _by_windows(self, window: Window, side: int) -> None:
         """Read one side by REQ, and compare the other with what it has."""
         tally = self._tallies[side]
+        if self._mode.every and not self._mode.by_req:
+            tally.lacks("it was not compared by ids to its end")
+            return
         try:
             async with aclosing(time_windows(window.filter, self._options.window, tally)) as parts:
                 async for listed in parts:
@@ -328,8 +336,12 @@ class _Mirror:
         new = New(ids, set(), set())
         if self._goes[side]:
             new = await to_carry(ids, source, target, self._memory)
-        source.need += len(new.ids)
-        target.have += len(new.ids)
+        if self._mode.keep_ids:
+            source.needs(list(new.ids))
+            target.haves(list(new.ids))
+        else:  # a mirror of millions holds no ids
+            source.need += len(new.ids)
+            target.have += len(new.ids)
         if new.ids and (lane := self._lanes.get(1 - side)):
             await lane.put(new)
 

@@ -8,7 +8,7 @@ when it is first needed.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -20,6 +20,8 @@ from nostr_client.errors import InvalidInput, clip, host_alone
 from nostr_client.options import SHORTEST_INTERVAL, WATCH_NAME, WATCH_NAME_IN_WORDS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from nostr_client.codecs.web_of_trust import Root
     from nostr_client.count.queries import Query
     from nostr_client.count.trust import TrustPolicy
@@ -66,6 +68,9 @@ class AlertSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         tuple[Annotated[str, Meta(max_length=4096)], ...],
         Meta(max_length=64, description="program and arguments; the JSON comes on its stdin"),
     ] = ()
+
+
+_Alert = TypeVar("_Alert", bound=AlertSpec)
 
 
 class Watch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -193,12 +198,16 @@ def check_interval(interval: str, least: float = SHORTEST) -> None:
 
 def shown(spec: Watch) -> Watch:
     """Return a watch as it is shown: of webhooks only the host, of commands only the program."""
-    alerts = (
+    return msgspec.structs.replace(spec, alerts=shown_alerts(spec.alerts))
+
+
+def shown_alerts(alerts: Sequence[_Alert]) -> tuple[_Alert, ...]:
+    """Return alerts as they are shown: of webhooks only the host, of commands only the program."""
+    return tuple(
         msgspec.structs.replace(
             one,
             webhook=host_alone(one.webhook) if one.webhook else "",
             command=one.command[:1],
         )
-        for one in spec.alerts
+        for one in alerts
     )
-    return msgspec.structs.replace(spec, alerts=tuple(alerts))

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from agent.alerts.conditions import Condition, Sample, holds, parse_condition
+from agent.alerts.bodies import Covered, Crossing, body_of, text_of
+from agent.alerts.conditions import (
+    Condition,
+    Sample,
+    Shortfall,
+    falls_short,
+    holds,
+    parse_condition,
+    parse_shortfall,
+)
 from nostr_client.errors import InvalidInput
+from nostr_client.sync.coverage_report import CoverageRun, KnownKind, RelayCoverage
 
 DAY = 86_400.0
 
@@ -65,3 +77,72 @@ def test_lies() -> None:
     condition = parse_condition("relay lies")
     assert holds(condition, Sample(0, 1), [], liars=1)
     assert not holds(condition, Sample(0, 1), [], liars=0)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("< 95 % on 3 relays", Shortfall(0.95, 3)),
+        ("<95% on 1 relay", Shortfall(0.95, 1)),
+        (" <  99.5 % ", Shortfall(0.995, 1)),
+    ],
+)
+def test_lines_of_a_coverage_are_read(text: str, expected: Shortfall) -> None:
+    assert parse_shortfall(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["", "< 95", "> 95 %", "< 0 %", "< 101 %", "< 95 % on 0 relays", "< 95 % on relays"]
+)
+def test_other_lines_of_a_coverage_are_refused(text: str) -> None:
+    with pytest.raises(InvalidInput):
+        parse_shortfall(text)
+
+
+def coverage(*shares: float | None) -> CoverageRun:
+    relays = tuple(
+        RelayCoverage(relay=f"wss://r{n}.example", share=share, kinds=())
+        for n, share in enumerate(shares)
+    )
+    known = (KnownKind(kind=1, known=1_162),)
+    return CoverageRun(at=0.0, author="", kinds=known, relays=relays)
+
+
+@pytest.mark.parametrize(
+    ("shares", "expected"),
+    [
+        ((0.9, 0.5, 1.0), True),
+        ((0.9, 0.5, None), True),
+        ((0.9, 1.0, 1.0), False),
+        ((0.9, 1.0, None), None),
+        ((None, None, None), None),
+        ((0.95, 0.95, 0.95), False),
+        ((), False),
+    ],
+)
+def test_a_relay_that_was_not_compared_neither_crosses_a_line_nor_clears_it(
+    shares: tuple[float | None, ...], expected: bool | None
+) -> None:
+    assert falls_short(parse_shortfall("< 95 % on 2 relays"), coverage(*shares)) is expected
+
+
+def test_what_an_alert_of_a_coverage_says() -> None:
+    run = coverage(0.9499, 0.0, None, 1.0)
+    crossing = Crossing("ab", Covered("home", run, 0.95), "< 95 % on 2 relays", 7.0)
+    assert text_of(crossing) == (
+        "home: 2 of 4 relays lack too many of 1,162 events (wss://r1.example has 0.0 %,"
+        " wss://r0.example has 94.9 %); 1 not compared; < 95 % on 2 relays"
+    )
+    assert json.loads(body_of(crossing).data) == {
+        "id": "ab",
+        "coverage": "home",
+        "when": "< 95 % on 2 relays",
+        "known": 1_162,
+        "relays": 4,
+        "below": [
+            {"relay": "wss://r1.example", "share": 0.0},
+            {"relay": "wss://r0.example", "share": 0.9499},
+        ],
+        "unknown": ["wss://r2.example"],
+        "at": 7.0,
+    }

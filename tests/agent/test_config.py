@@ -54,6 +54,7 @@ def test_the_examples_of_the_template_are_valid() -> None:
     config = parse(filled)
     assert [one.name for one in config.watches] == ["my-followers"]
     assert config.syncs[0].direction == "both"
+    assert config.coverage[0].alerts[0].when == "< 95 % on 3 relays"
     assert config.retention.rules[0].kinds == (7, 9735)
 
 
@@ -194,6 +195,21 @@ filters = [{ kinds = "y" }]
             '[[watches]]\nname="a"\nfilters=[{}]\n[[watches.alerts]]\nwhen="soon"\ncommand=["x"]',
             "f.toml: watches[0].alerts[0].when",
         ),
+        ('[[coverage]]\nname="a"\nauthor="x"', "f.toml: coverage[0].author"),
+        (f'[[coverage]]\nname="a"\nauthor="{KEY}"\ninterval="1s"', "f.toml: coverage[0].interval"),
+        (
+            f'[[coverage]]\nname="a"\nauthor="{KEY}"\nalerts=[{{when="> 5", command=["x"]}}]',
+            "f.toml: coverage[0].alerts[0].when",
+        ),
+        (
+            f'[relays]\nindexers=[]\n[[coverage]]\nname="a"\nauthor="{KEY}"\nwritten=true',
+            "f.toml: coverage[0].written",
+        ),
+        (
+            f'[[coverage]]\nname="a"\nauthor="{KEY}"\n[[coverage]]\nname="a"\nauthor="{KEY}"',
+            "f.toml: coverage[1].name",
+        ),
+        (f'[[coverage]]\nname="a"\nauthor="{KEY}"\nkind=[1]', "f.toml: coverage[0].kind"),
     ],
 )
 def test_what_cannot_be_used_is_told(text: str, expected: str) -> None:

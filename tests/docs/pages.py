@@ -31,6 +31,7 @@ BEFORE: Final = {
         "--kind 3 --tag p=npub1… --json --relay wss://one.example > /dev/null && "
         "nostr-client sync run --kind 3 -r wss://one.example --store s.db",
     ),
+    "docs/how-to/coverage.md": (NOTES,),
     "docs/how-to/fleet.md": ("umask 077; echo token > es.token; echo token > fr.token",),
     "docs/how-to/local-relay.md": (CERTIFICATE,),
     "docs/how-to/reindex.md": (
@@ -57,6 +58,7 @@ CONFIGURED: Final = {
     "docs/how-to/backup.md": ("docs/how-to/fleet.md", 0),
     "docs/how-to/fleet.md": ("docs/how-to/fleet.md", 0),
     "docs/how-to/nats.md": ("docs/how-to/nats.md", 0),
+    "docs/how-to/safe-at-home.md": ("docs/how-to/safe-at-home.md", 0),
 }
 """Whose and which TOML block is the reader's agent.toml there."""
 

@@ -19,6 +19,8 @@ from nostr_client.counters.config import StreamConfig
 from nostr_client.counters.engine.schema import MIGRATIONS
 from nostr_client.counters.sqlite.store import SqliteCounterStore
 from nostr_client.store.sqlite import SqliteStore
+from nostr_client.sync.coverage.history import COVERAGES
+from nostr_client.sync.sent import REPAIRS
 from nostr_client.watch import WATCHES, WatchRepository
 from nostr_client.watch.definition import Watch
 from tests.worlds import NOTE, START, TARGET, follow, reaction, signer
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
     from nostr_client.codecs.keys import VerifiedEvent
 
-ALL = (CLAIMS, MIGRATIONS, WATCHES, AGENT, OUTBOX, RELAY_BOOK)
+ALL = (CLAIMS, MIGRATIONS, WATCHES, AGENT, OUTBOX, RELAY_BOOK, REPAIRS, COVERAGES)
 RANDOM = {"counter_store", "counter_stream", "_sqlite_migrations"}
 """Tables that are another in every file: their rows are only counted."""
 

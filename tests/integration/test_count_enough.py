@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import time
 from contextlib import AsyncExitStack
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import pytest
 
-from nostr_client import count
+from nostr_client import count, hll
 from nostr_client.client import NostrClient
 from nostr_client.codecs.nip19 import PublicKey
+from nostr_client.count.claims import ClaimBook
+from nostr_client.count.merge import Claim, ClaimStatus, Method
+from nostr_client.count.remembering import asked_of
 from nostr_client.errors import InvalidInput
 from tests.faulty_relay import FaultyRelay
 from tests.running import nostr_client
@@ -64,9 +69,52 @@ async def test_what_cannot_be_told_is_refused(tmp_path: Path) -> None:
             with pytest.raises(InvalidInput, match="give a store"):
                 await client.count(count.followers(NPUB), enough=0.1)
         async with NostrClient([relay.url], store=tmp_path / "s.db") as client:
-            with pytest.raises(InvalidInput, match="finer line than 5%"):
+            with pytest.raises(InvalidInput, match=r"finer line than 5%.* and the store has 0"):
                 await client.count(count.followers(NPUB), enough=0.03)
+            with pytest.raises(InvalidInput, match="no line below 2%"):
+                await client.count(count.followers(NPUB), enough=0.01)
             with pytest.raises(InvalidInput, match="registers"):
                 await client.count(count.zaps(NPUB), enough=0.1)
         done = await nostr_client("count", "followers", NPUB, "-r", relay.url, "--enough", "much")
         assert done.code == 2
+
+
+async def test_a_finer_line_needs_other_questions_that_all_relays_answered(tmp_path: Path) -> None:
+    now = time.time()
+    people = [f"{n:064x}" for n in range(1_000)]
+    async with AsyncExitStack() as stack:
+        relays = [
+            await stack.enter_async_context(
+                FaultyRelay(Sketches(), events=[follow(i) for i in range(part)])
+            )
+            for part in (300, 300, 298)
+        ]
+        urls = [one.url for one in relays]
+        book = await ClaimBook.open(tmp_path / "s.db")
+        for n in range(20):
+            query = count.followers(f"{n + 1:064x}")
+            assert query.offset is not None
+            keys = [sha256(f"{n} {one}".encode()).hexdigest() for one in people]
+            registers = hll.from_pubkeys(keys, query.offset)
+            claims = [
+                (
+                    url,
+                    Claim(
+                        relay=url, status=ClaimStatus.OK, method=Method.HLL, count=1_000,
+                        registers=registers, asked_at=now - n * 86_400,
+                    ),
+                )
+                for url in urls
+            ]  # fmt: skip
+            await book.remember(asked_of(query), claims)
+        asked = asked_of(count.followers(NPUB))
+        assert len(await book.registers_of(asked, now - 9.5 * 86_400, 100)) == 10
+        assert len(await book.registers_of(asked, 0.0, 7)) == 7
+        await book.close()
+        async with NostrClient(urls, store=tmp_path / "s.db") as client:
+            first = await client.count(count.followers(NPUB), enough=0.03)
+            assert first.answered == 3
+            second = await client.count(count.followers(NPUB), enough=0.03)
+        assert second.answered == 1
+        assert second.unasked is not None
+        assert second.unasked.high < 0.03

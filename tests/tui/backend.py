@@ -39,6 +39,7 @@ class Recorded(Backend):
         self.asked: list[tuple[str, str]] = []
         self.watch_map = {one.spec.name: one for one in state.get("watches", world.WATCHES)}
         self.sync_map = {one.spec.name: one for one in state.get("syncs", world.SYNCS)}
+        self.coverage_map = {one.spec.name: one for one in state.get("coverages", world.COVERAGES)}
         self.relay_list = tuple(state.get("relays", world.RELAYS))
         self.counter_map = {one.subject: one for one in state.get("counters", world.COUNTERS)}
         self.stream_list = tuple(state.get("streams", world.STREAMS))
@@ -68,6 +69,7 @@ class Recorded(Backend):
             watches=tuple(self.watch_map.values()),
             syncs=tuple(self.sync_map.values()),
             relays=self.relay_list,
+            coverages=tuple(self.coverage_map.values()),
         )
 
     def put_watch(self, one: schema.WatchState) -> None:
@@ -168,6 +170,12 @@ class Recorded(Backend):
         self.asked.append(("cancel_sync", name))
         if not (await self.sync(name)).running:
             raise Refusal(409, "not_running", f"the sync {name} does not run")
+        return schema.Done()
+
+    async def run_coverage(self, name: str) -> schema.Done:
+        self.asked.append(("run_coverage", name))
+        if name not in self.coverage_map:
+            raise not_found(f"coverage {name}")
         return schema.Done()
 
     # Relays, counters, store, log.

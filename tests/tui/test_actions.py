@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from tests.tui.backend import Recorded, Served
 
-PAGES = ("overview", "watch", "relays", "syncs", "counters", "log", "reindex")
+PAGES = ("overview", "watch", "relays", "syncs", "counters", "coverage", "log", "reindex")
 PAGES_BY_KEY = ("overview", "relays", "syncs", "counters", "log")
 
 
@@ -502,3 +502,19 @@ async def test_the_bulk_rebuild_is_begun_checked_mended_and_stopped(
         ("cancel_rebuild", ""),
         ("rebuild", "repair"),
     ]
+
+
+async def test_a_coverage_is_compared_and_what_was_removed_goes(
+    api: Served, agent: Recorded
+) -> None:
+    async with driving(api.api.url) as tui:
+        await tui.press("v", "r")
+        await tui.until(lambda: ("run_coverage", "mine") in agent.asked)
+        await tui.press("down")
+        await tui.until(lambda: tui.grid("#matrix").border_title == "new")
+        assert tui.grid("#matrix").keys == []
+        api.do(lambda: agent.feed.publish(removed_coverage="new"))
+        await tui.until(lambda: tui.grid("#coverages").keys == ["mine"])
+        await tui.until(lambda: len(tui.grid("#matrix").keys) == 6)
+        await tui.press("escape")
+        await tui.until(lambda: tui.app.page_name == "overview")

@@ -32,6 +32,10 @@ PAGES = {
     "relays": (("2", "down", "down"), ("nos.lol (trusted)", "2310 ms", "COUNT", "strfry")),
     "syncs": (("3",), ("mine", "running", "2,480", "unsupported", "62m ago")),
     "counters": (("4",), ("events.1", "52,113", "1.000e40", "1 other stream (n)")),
+    "coverage": (
+        ("v",),
+        ("mine", "1,162", "60%", "4/6", "partial", "█ 100%", "▅  60%", "≥12%", "?", "k30023"),
+    ),
     "log": (("5",), ("no_answer", "alert_given_up", "following", "\\x1b[31mred\\x07")),
     "reindex": (("b",), ("running", "by spark", "registers", "12,000,000", "generation 3")),
     "help": (("question_mark",), ("watch show", "Go to all watches.", "type to search")),

@@ -68,6 +68,11 @@ PAGES = {
         Case("sync cancel", ("stopped mine",), ("y",)),
         Case("sync add", ("syncing dms",), ('=dms {"kinds":[4]}', "enter")),
         Case("sync remove", ("removed mine",), ("y",)),
+        Case("coverage", ("1,162", "partial")),
+    ),
+    "coverage": (
+        Case("coverage run", ("comparing mine",)),
+        Case("back", ("launch-reactions",)),
     ),
     "counters": (
         Case("counter recount", ("events.1 adds up to 52113",)),

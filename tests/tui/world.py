@@ -6,8 +6,9 @@ import math
 
 from agent.api import schema
 from agent.api.schema import Difference, Rebuild, RebuildStage, RelayInfo
-from agent.specs import SyncSpec
+from agent.specs import CoverageSpec, SyncSpec
 from nostr_client.codecs.nip11 import Limitation
+from nostr_client.sync.coverage_report import HeldKind, KnownKind, RelayCoverage
 from nostr_client.sync.report import SyncStatus
 from nostr_client.watch.definition import Watch
 
@@ -256,6 +257,47 @@ def history(name: str, figure: schema.Figure | None, since: float) -> schema.His
         if at >= since:
             points.append(schema.Point(at=at, value=value, low=low, high=high, exact=figure.exact))
     return schema.History(watch=name, points=tuple(points))
+
+
+def covered(
+    relay: str, part: float | None, kinds: tuple[int, ...], undeleted: int = 0, why: str = ""
+) -> RelayCoverage:
+    """A relay with so large a part of every kind; None: an eighth was seen of the notes."""
+    held = tuple(
+        HeldKind(
+            kind=kind,
+            held=round(known * (0.125 * (n == 1) if part is None else part)),
+            whole=part is not None,
+        )
+        for n, (kind, known) in enumerate(zip(kinds, KNOWN.values(), strict=True))
+    )
+    return RelayCoverage(relay=relay, share=part, kinds=held, undeleted=undeleted, why=why)
+
+
+KNOWN = {0: 1, 1: 838, 3: 1, 5: 20, 6: 90, 7: 202, 1111: 5, 10002: 1, 30023: 4}
+
+COVERAGES = (
+    schema.CoverageState(
+        spec=CoverageSpec(name="mine", author=NPUB, repair=True),
+        run=schema.CoverageRun(
+            at=NOW - 7_300,
+            author=PUBKEY,
+            kinds=tuple(KnownKind(kind=kind, known=n, stored=n) for kind, n in KNOWN.items()),
+            relays=tuple(
+                covered(url, part, tuple(KNOWN), undeleted, why)
+                for url, part, undeleted, why in (
+                    (DAMUS, 1.0, 0, ""),
+                    (NOS, 0.997, 3, ""),
+                    (PRIMAL, 0.6, 0, ""),
+                    (SLOW, 0.96, 0, ""),
+                    (LIAR, None, 0, "the budget was spent after 20,000 events"),
+                    (GONE, None, 0, "connection refused"),
+                )
+            ),
+        ),
+    ),
+    schema.CoverageState(spec=CoverageSpec(name="new", author=NPUB), running=True),
+)
 
 
 def counter(subject: str, value: int, incr: int, seq: int, age: float = 4.0) -> schema.Counter:

@@ -49,3 +49,11 @@ def test_a_sparkline_has_a_block_for_each_value_between_its_ends(values: list[in
         assert line[values.index(max(values))] == "█"
     else:
         assert set(line) == {"▄"}
+
+
+@pytest.mark.parametrize(
+    ("part", "text"),
+    [(0.0, "0.0 %"), (0.57, "57.0 %"), (0.9999, "99.9 %"), (1.0, "100.0 %"), (15 / 21, "71.4 %")],
+)
+def test_a_part_is_rounded_down(part: float, text: str) -> None:
+    assert display.percent(part) == text

@@ -1,4 +1,4 @@
-"""Handlers of the agent's long jobs: syncs, and the bulk rebuild."""
+"""Handlers of the agent's long jobs: syncs, coverages, and the bulk rebuild."""
 
 from __future__ import annotations
 
@@ -66,6 +66,16 @@ def _spec(line: str) -> SyncSpec:
         return msgspec.convert({"name": name, "filters": filters}, SyncSpec)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise InvalidInput(f"a name and a filter are needed: {error}") from error
+
+
+async def run_coverage(host: Host, words: list[str]) -> None:
+    """Compare now."""
+    name = words[0] if words else host.pointed_on("coverage")
+    if name not in host.model.coverages:
+        host.trouble(f"there is no coverage {name}" if name else "there is no coverage to run")
+        return
+    await host.ask(lambda client: client.run_coverage(name))
+    host.report(f"comparing {name}")
 
 
 async def run_rebuild(host: Host, words: list[str]) -> None:

@@ -186,4 +186,6 @@ class Page(Screen[None]):
 NO_MATCH = "Nothing matches “$wanted”.\n\nEsc in the filter clears it."
 """What an empty table says where the filter hides all rows; see `Page.say`."""
 
-EVERYTHING = ("frame", "link", "status", "watches", "relays", "syncs", "counters", "links", "log")
+EVERYTHING = (
+    "frame", "link", "status", "watches", "relays", "syncs", "counters", "links", "coverages", "log"
+)  # fmt: skip

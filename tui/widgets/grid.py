@@ -142,6 +142,10 @@ class Grid(ScrollView, can_focus=True):
         """The key under the cursor."""
         return self.keys[self._cursor] if self.keys else None
 
+    def use(self, columns: Sequence[Column]) -> None:
+        """Take other columns; `show` draws them."""
+        self.columns, self._fitted = columns, (-1, [])
+
     def show(self, keys: Sequence[str], *, from_top: bool = False) -> None:
         """Show these rows, drawn again; the cursor stays on its key, else near its place.
 

@@ -224,6 +224,12 @@ class ClaimBook:
         seen = None if numbers is None else self._glances.get(numbers)
         return seen is not None and seen[1] <= SMALL
 
+    async def registers_of(self, asked: Asked, since: float, most: int) -> list[dict[str, bytes]]:
+        """Return the registers of each relay in the newest other questions of the same name."""
+        return await self.database.read(
+            lambda conn: rows.registers_of(conn, asked.name, but=asked.key, since=since, most=most)
+        )
+
     async def last_asked(self) -> dict[tuple[str, str], LastAsked]:
         """Return when each relay was last asked each question, by question key and URL."""
         return await self.database.read(rows.last_asked)

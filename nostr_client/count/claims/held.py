@@ -304,3 +304,8 @@ def _with_payment(event: Held) -> Held:
     """Return the column `signer`: the key, and after it the payment, if known."""
     signer = event.signer
     return event._replace(signer=signer[:_KEY], payment=signer[_KEY:]) if signer[_KEY:] else event
+
+
+def is_complete(mark: str) -> bool:
+    """Whether a stored mark says that its relay was read to the end."""
+    return _decode(mark).complete

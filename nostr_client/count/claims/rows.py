@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from nostr_client.count.claims.held import HeldRows
+from nostr_client.count.claims.held import HeldRows, is_complete
 from nostr_client.count.claims.memory import reading_of
 from nostr_client.count.merge import Claim, ClaimStatus, Listing, Method, Retracted
 
@@ -147,6 +147,33 @@ def recall(
         changes = {"answer": claim} if answered else {"failure": claim}
         found[url] = msgspec.structs.replace(before, **changes)
     return [found[url] for url in sorted(found)]
+
+
+def registers_of(
+    conn: sqlite3.Connection, name: str, *, but: str, since: float, most: int
+) -> list[dict[str, bytes]]:
+    """Return the registers of each relay, by URL, in the newest questions of a name.
+
+    `but`: the key of a question that is left out. `since`: older answers are left out. Of a relay
+    that was read to its end they are those of the people that were read; of one that was not, none.
+    """
+    newest = (
+        "SELECT q FROM claim JOIN claim_query t USING (q) WHERE t.name = ? AND t.key <> ?"
+        " GROUP BY q ORDER BY max(asked_at) DESC LIMIT ?"
+    )
+    sql = (
+        "SELECT c.q, url, method, c.registers, m.registers, m.mark FROM claim c"
+        " JOIN claim_relay USING (r) LEFT JOIN claim_mark m ON m.q = c.q AND m.r = c.r"
+        f" WHERE c.q IN ({newest}) AND answered = 1 AND asked_at >= ?"
+    )
+    found: dict[int, dict[str, bytes]] = {}
+    for q, url, method, said, read, mark in conn.execute(sql, (name, but, most, since)):
+        registers = said
+        if method == Method.EVENTS:
+            registers = read if mark is not None and is_complete(mark) else None
+        if registers is not None:
+            found.setdefault(q, {})[url] = registers
+    return list(found.values())
 
 
 def forget(conn: sqlite3.Connection, asked: Asked) -> bool:

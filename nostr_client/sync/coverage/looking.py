@@ -17,11 +17,9 @@ from nostr_client.codecs.kinds import DELETION, is_addressable, is_replaceable
 from nostr_client.network.relay_state import RelayStatus
 from nostr_client.network.waiting import task_group
 from nostr_client.options import ReadBudget
+from nostr_client.sync.coverage.by_ids import IdComparison
 from nostr_client.sync.coverage.matrix import READ, Cell, Coverage, covered
 from nostr_client.sync.coverage.reading import read_held
-from nostr_client.sync.options import Mode, SyncOptions
-from nostr_client.sync.procedure import Syncer
-from nostr_client.sync.report import SyncStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -30,12 +28,11 @@ if TYPE_CHECKING:
     from nostr_client.network.relay import Relay
     from nostr_client.store.base import EventStore
     from nostr_client.sync.memory import SyncMemory
+    from nostr_client.sync.options import SyncOptions
 
 KINDS: Final = (0, 1, 3, 5, 6, 7, 16, 62, 1111, 9802, 10002, 30023)
 """Kinds that people write and want to keep: profile, notes, follows, deletions, reposts, reactions,
 requests to vanish, comments, highlights, relay lists and articles."""
-
-_BY_IDS: Final = Mode(ids_only=True, keep_ids=True)
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,9 +65,9 @@ async def look(
     Raises StoreError. Safe to cancel.
     """
     looking = _Looking(question, relays, store, budget or ReadBudget())
-    syncer = Syncer(store, options=options, memory=memory, now=now)
+    ids = IdComparison(store, memory, options, now)
     for kind in question.kinds:
-        await looking.kind(kind, syncer)
+        await looking.kind(kind, ids)
     if DELETION not in question.kinds:
         await looking.deletions()
     return looking.coverage()
@@ -96,13 +93,13 @@ class _Looking:
         self._out: dict[str, str] = {}
         """Why a relay gets no more requests: it cannot be reached."""
 
-    async def kind(self, kind: int, syncer: Syncer) -> None:
+    async def kind(self, kind: int, ids: IdComparison) -> None:
         """Compare one kind."""
         filter = self._question.of(kind)
         await self._look_here(kind, filter)
         left = self._reachable(kind)
         if not is_read(kind):
-            left = await self._by_ids(kind, filter, syncer, left)
+            left = await self._by_ids(kind, filter, ids, left)
         async with task_group() as group:
             for name, relay in left:
                 group.create_task(self._by_events(name, relay, kind, filter))
@@ -150,19 +147,18 @@ class _Looking:
         return [(name, relay) for name, relay in self._relays if name not in self._out]
 
     async def _by_ids(
-        self, kind: int, filter: Filter, syncer: Syncer, relays: Sequence[tuple[str, Relay]]
+        self, kind: int, filter: Filter, ids: IdComparison, relays: Sequence[tuple[str, Relay]]
     ) -> list[tuple[str, Relay]]:
         """Compare by NIP-77; return the relays that did not come to the end."""
-        report = await syncer.sync(filter, relays, _BY_IDS)
-        left = []
-        local = self._local.get(kind, frozenset())
-        for (name, relay), one in zip(relays, report.relays, strict=True):
-            if one.status is not SyncStatus.COMPLETE:
-                left.append((name, relay))
-                continue
-            held = local.difference(one.missing_there).union(one.missing_here)
+        largest_first = sorted(relays, key=lambda one: -self._known_of(one[0]))
+        found = await ids.held(filter, largest_first, self._local.get(kind, frozenset()))
+        for name, held in found.items():
             self._cells[name][kind] = Cell(held=held, whole=True, by="ids")
-        return left
+        return [one for one in relays if one[0] not in found]
+
+    def _known_of(self, name: str) -> int:
+        """Return how many events of the kinds so far a relay has."""
+        return sum(len(one.held) for one in self._cells[name].values())
 
     async def _by_events(self, name: str, relay: Relay, kind: int, filter: Filter) -> None:
         held = await read_held(relay, filter, self._budget)

@@ -120,13 +120,14 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
         return {
             "author": self.author,
             "kinds": [
-                {"kind": kind, "union": len(self.union(kind)), "store": self._stored(kind)}
+                {"kind": kind, "union": len(self.union(kind)), "store": self.stored(kind)}
                 for kind in self.kinds
             ],
             "relays": [self._row(relay) for relay in self.relays],
         }
 
-    def _stored(self, kind: int) -> int | None:
+    def stored(self, kind: int) -> int | None:
+        """Return how many of the union of a kind the store has; None without a store."""
         if kind not in self.local:
             return None
         return len(self.local[kind] & self.union(kind))

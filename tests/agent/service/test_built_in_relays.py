@@ -24,6 +24,7 @@ OWN_INDEXERS = f'[relays]\nindexers = ["{INDEXER}", "wss://mine.example"]\n'
 OWN_DEFAULTS = f'[relays]\ndefault = ["{FIRST}"]\n'
 A_WATCH = f'[[watches]]\nname = "w"\nfilters = [{{ kinds = [1] }}]\nrelays = ["{FIRST}"]\n'
 A_SYNC = f'[[syncs]]\nname = "s"\nfilters = [{{ kinds = [1] }}]\nrelays = ["{FIRST}"]\n'
+A_COVERAGE = f'[[coverage]]\nname = "c"\nauthor = "{"ab" * 32}"\nrelays = ["{FIRST}"]\n'
 A_STREAM = f"""[identity]
 key_command = ["never", "run"]
 [[counters.streams]]
@@ -43,6 +44,7 @@ relays = ["{FIRST}"]
         (OWN_INDEXERS, {INDEXER}),
         (A_WATCH, {FIRST}),
         (A_SYNC, {FIRST}),
+        (A_COVERAGE, {FIRST}),
         (A_STREAM, {FIRST}),
     ],
 )
@@ -57,5 +59,6 @@ async def test_the_agent_signs_for_relays_that_the_user_names(
         relays = (*BUILT_IN.default, *BUILT_IN.indexers)
         signed = {url for url in relays if parts.pool.relay(url).pubkey is not None}
         assert signed == named
+        assert {url for url in relays if parts.pool.is_named(url)} == named
         assert parts.pool.relay("wss://mine.example").pubkey == signer.pubkey
         await agent.linking.close()

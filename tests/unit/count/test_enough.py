@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from nostr_client import hll
+from nostr_client.count.earlier_questions import LEAST_QUESTIONS, EarlierQuestions, added
 from nostr_client.count.enough import FINEST, Enough
 
 OFFSET = 10
@@ -65,6 +66,130 @@ def test_enough_is_within_its_line_in_1000_worlds() -> None:
     check(range(150, 1_150))
 
 
+def other_questions(rng: np.random.Generator, parts: np.ndarray, questions: int) -> Outcome:
+    """A world in which relays hold alike parts of the people of each question: up to 5 % off."""
+    urls = [f"r{i}" for i in range(len(parts))]
+    jitter = rng.choice([0.0, 0.01, 0.03, 0.05])
+
+    def asked(n: int) -> tuple[dict[str, bytes], np.ndarray]:
+        keys = rng.integers(0, 256, (n, 32), dtype=np.uint8)
+        drawn = np.clip(parts + rng.normal(0, jitter, len(parts)), 0, 1)
+        held = rng.random((len(parts), n)) < drawn[:, None]
+        pairs = zip(urls, held, strict=True)
+        return {url: hll.from_raw(keys[mask], OFFSET) for url, mask in pairs}, held
+
+    earlier = [asked(int(rng.choice([100, 500, 2_000])))[0] for _ in range(questions)]
+    known, held = asked(int(rng.choice([100, 500, 3_000, 10_000])))
+    chooser = Enough(known, [], 0.03, others=EarlierQuestions(earlier))
+    chosen: list[str] = []
+    while batch := chooser.next():
+        chosen += batch
+        for url in batch:
+            chooser.answered(url, known[url])
+    got = held[[urls.index(url) for url in chosen]].any(axis=0)
+    twice = held.sum(axis=0) >= 2
+    gain = (twice & ~got).sum() / max((twice | got).sum(), 1)
+    share = got.sum() / max(held.any(axis=0).sum(), 1)
+    return Outcome(float(share), float(gain), len(chosen), chooser.left.high)
+
+
+def check_other_questions(worlds: range) -> None:
+    outcomes = []
+    for seed in worlds:
+        rng = np.random.default_rng((2_029, seed))
+        outcomes.append(other_questions(rng, rng.beta(0.7, 1.2, 14), 20 + seed % 20))
+    assert np.mean([one.share >= 0.97 for one in outcomes]) >= 0.95
+    assert np.mean([one.added <= one.high for one in outcomes]) >= 0.95
+    assert np.mean([one.asked for one in outcomes]) < 8
+
+
+def test_a_month_of_other_questions_bounds_three_per_cent_in_60_worlds() -> None:
+    check_other_questions(range(60))
+
+
+@pytest.mark.long
+def test_a_month_of_other_questions_bounds_three_per_cent_in_1000_worlds() -> None:
+    check_other_questions(range(100, 1_100))
+
+
+def test_other_questions_bound_nothing_where_they_are_few_or_unlike() -> None:
+    rng = np.random.default_rng(7)
+
+    def question(part: float) -> dict[str, bytes]:
+        keys = rng.integers(0, 256, (1_000, 32), dtype=np.uint8)
+        most = hll.from_raw(keys[: int(1_000 * part)], OFFSET)
+        return {
+            "most": most,
+            "rest": hll.from_raw(keys, OFFSET),
+            "also": hll.from_raw(keys, OFFSET),
+        }
+
+    left = ["rest", "also"]
+    alike = [question(0.99) for _ in range(LEAST_QUESTIONS)]
+    bound = EarlierQuestions(alike).bound(question(0.99), left)
+    assert bound is not None
+    assert 0.01 <= bound < 0.05
+    assert EarlierQuestions(alike[1:]).bound(question(0.99), left) is None
+    assert EarlierQuestions(alike).bound(question(0.5), left) is None
+    lacking = [{**one, "rest": one["rest"]} for one in alike[1:]] + [{"most": alike[0]["most"]}]
+    assert EarlierQuestions(lacking).with_all(["most", "rest"]) == LEAST_QUESTIONS - 1
+    assert EarlierQuestions(lacking).bound(question(0.99), left) is None
+
+
+def two_hundred(seed: int, copies: float) -> float:
+    """Ask a third of 200 relays; return how far their count is from that of all.
+
+    Relays have regions, and sizes of a long tail: some hold half of their region, most a hundredth.
+    A person is on `copies` relays on average. Which relays overlap is measured by the registers of
+    an earlier question about other people.
+    """
+    rng = np.random.default_rng((2_030, seed))
+    region = rng.integers(0, 8, 200)
+    size = rng.pareto(1.1, 200)
+    near = np.where(region[:, None] == np.arange(8), 1.0, 0.15)
+    part = np.minimum(0.6, size * (copies / (size[:, None] * near).sum(axis=0).mean()))
+    for _ in range(20):  # the largest are bounded: the others hold more, until the mean is right
+        part = np.minimum(0.6, part * (copies / (part[:, None] * near).sum(axis=0).mean()))
+
+    def question(n: int) -> dict[str, bytes]:
+        keys = rng.integers(0, 256, (n, 32), dtype=np.uint8)
+        held = rng.random((200, n)) < part[:, None] * near[:, rng.integers(0, 8, n)]
+        return {f"r{i}": hll.from_raw(keys[mask], OFFSET) for i, mask in enumerate(held)}
+
+    earlier = question(4_000)
+    now = question(int(rng.choice([1_000, 4_000, 10_000])))
+    chooser = Enough(earlier, [], 1e-9)
+    asked: list[str] = []
+    while len(asked) < 67:
+        asked += (batch := chooser.next())
+        for url in batch:
+            chooser.answered(url, earlier[url])
+    some = hll.estimate(hll.merge(*(now[url] for url in asked[:67])))
+    return abs(1 - some / hll.estimate(hll.merge(*now.values())))
+
+
+def test_a_third_of_200_relays_counts_nearly_all() -> None:
+    assert np.median([two_hundred(seed, copies=5) for seed in range(6)]) <= 0.03
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("copies", [3, 5, 10])
+def test_a_third_of_200_relays_counts_nearly_all_in_100_worlds(copies: int) -> None:
+    assert np.median([two_hundred(seed, copies) for seed in range(100)]) <= 0.03
+
+
+def test_people_of_one_relay_alone_are_no_gain() -> None:
+    keys = np.random.default_rng(8).integers(0, 256, (2_000, 32), dtype=np.uint8)
+    honest = hll.from_raw(keys[:1_000], OFFSET)
+    liar = hll.from_raw(keys, OFFSET)
+    assert added({"honest": honest, "liar": liar}, ["liar"]) == 0.0
+    found = added({"honest": honest, "liar": liar, "witness": liar}, ["liar"])
+    assert found == 0.0
+    found = added({"honest": honest, "liar": liar, "witness": liar}, ["liar", "witness"])
+    assert found is not None
+    assert 0.35 < found < 0.65
+
+
 def sketch(seed: int, n: int) -> bytes:
     keys = np.random.default_rng(seed).integers(0, 256, (n, 32), dtype=np.uint8)
     return hll.from_raw(keys, OFFSET)
@@ -106,3 +231,11 @@ def test_without_any_history_all_are_asked() -> None:
         chooser.answered(url, sketch(1, 50))
     assert chooser.next() == []
     assert chooser.left.high == pytest.approx(0.0, abs=FINEST)
+
+
+def test_a_relay_that_was_never_asked_comes_first_in_a_count_of_its_turn() -> None:
+    known = {f"k{n:02}": sketch(n, 1_000) for n in range(40)}
+    chooser = Enough(known, ["new", "other"], 0.10, turn=True)
+    assert chooser.next() == ["new"]
+    chooser.answered("new", None)
+    assert "other" not in chooser.next()

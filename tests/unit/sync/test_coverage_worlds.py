@@ -14,7 +14,7 @@ from nostr_client.codecs.event import parse_event
 from nostr_client.codecs.keys import stored_event
 from nostr_client.network.pool import RelayPool
 from nostr_client.store.sqlite import SqliteStore
-from nostr_client.sync.coverage import Coverage, Look, look
+from nostr_client.sync.coverage import Coverage, Look, by_ids, look
 from tests.worlds import behaviours, clock
 from tests.worlds.items import Item, Made, made
 from tests.worlds.people import START, signer
@@ -124,10 +124,11 @@ async def looked_at(world: World, folder: Path) -> tuple[Coverage, set[str]]:
 
 
 def check(seed: int, folder: Path) -> None:
-    """One world: the matrix is what the relays hold."""
+    """One world: the matrix is what the relays hold, if a list of six ids is long too."""
     world = World(seed)
     cached = mock.patch.object(keys, "_signature_holds", _checked)
-    found, stored = clock.run(lambda: looked_at(world, folder), [cached])
+    long = mock.patch.object(by_ids, "_LONG", 6 if seed % 2 else 2_000)
+    found, stored = clock.run(lambda: looked_at(world, folder), [cached, long])
     truth = Truth(world, stored)
     for kind in KINDS:
         union = truth.of(truth.known.values(), kind)

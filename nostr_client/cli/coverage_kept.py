@@ -1,0 +1,86 @@
+"""Show the newest coverages that an agent keeps: `nostr-client coverage` without an author."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from nostr_client.cli.entry import NO_RELAY, OK, run_async
+from nostr_client.cli.output import console, moment, plain_table, print_json, say
+from nostr_client.cli.place import agent_at
+from nostr_client.codecs.display import percent, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nostr_client.cli.place import Place
+    from nostr_client.sync.coverage_report import CoverageRun, RelayCoverage
+
+
+def show_kept(place: Place, *, as_json: bool) -> int:
+    """Print the newest run of each coverage of a store, or of the agent at `--api`; return the exit
+    code."""
+    found = run_async(_kept(place))
+    if as_json:
+        import msgspec
+
+        print_json([{"name": name} | msgspec.to_builtins(run) for name, run in found.items()])
+    else:
+        for name, run in found.items():
+            _show(name, run)
+        if not found:
+            say("no coverage yet: an agent keeps those of its configuration ([[coverage]])")
+    compared = any(one.share is not None for run in found.values() for one in run.relays)
+    return OK if compared or not found else NO_RELAY
+
+
+async def _kept(place: Place) -> Mapping[str, CoverageRun]:
+    async with agent_at(place, holds=False) as agent:
+        if agent is not None:
+            return await agent.coverages()
+    return await _stored(place)
+
+
+async def _stored(place: Place) -> Mapping[str, CoverageRun]:
+    """Read a store's file, also beside the agent that writes it."""
+    from nostr_client.errors import SchemaTooOld
+    from nostr_client.store.database import Database
+    from nostr_client.sync.coverage.history import COVERAGES, last
+
+    try:
+        database = await Database.open(place.there, read_only=True, migrations=[COVERAGES])
+    except SchemaTooOld:  # no agent of this version has opened it
+        return {}
+    async with database:
+        return await database.read(last)
+
+
+def _show(name: str, run: CoverageRun) -> None:
+    from rich.text import Text
+
+    from nostr_client.errors import clip
+
+    table = plain_table("relay", *(f"kind {one.kind}" for one in run.kinds), "of all")
+    for relay in run.relays:
+        cells = [f"{one.held}" if one.whole else f"{one.held}?" for one in relay.kinds]
+        share = "?" if relay.share is None else percent(relay.share)
+        table.add_row(Text(clip(relay.relay)), *cells, share)
+    if any(one.stored is not None for one in run.kinds):
+        table.add_row(Text("store"), *(str(one.stored or 0) for one in run.kinds), "")
+    table.add_row(Text("known"), *(str(one.known) for one in run.kinds), "")
+    click.echo(f"{name}, compared {moment(run.at)}")
+    console().print(table)
+    for relay in run.relays:
+        _remark(relay)
+    for one in run.repaired or ():
+        say(f"{clip(one.relay)} took {one.taken} of {plural(one.planned, 'missing event')}")
+
+
+def _remark(relay: RelayCoverage) -> None:
+    from nostr_client.errors import clip
+
+    if relay.undeleted:
+        say(f"{clip(relay.relay)} serves {plural(relay.undeleted, 'event')} that was deleted")
+    if relay.why:
+        say(f"{clip(relay.relay)} was not read to the end: {clip(relay.why)}")

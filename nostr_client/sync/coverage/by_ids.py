@@ -1,0 +1,114 @@
+"""Find which ids of a filter each relay has, by NIP-77 alone, with few bytes where sets are large.
+
+A relay that has few ids beside the store's lists them. When one has many, the others are not asked
+for the same long list: each is compared with that relay, so that the bytes grow with what differs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from nostr_client.network.waiting import task_group
+from nostr_client.sync.mirror import mirror
+from nostr_client.sync.options import Mode
+from nostr_client.sync.procedure import Syncer
+from nostr_client.sync.report import SyncStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from nostr_client.codecs.filters import Filter
+    from nostr_client.network.relay import Relay
+    from nostr_client.store.base import EventStore
+    from nostr_client.sync.memory import SyncMemory
+    from nostr_client.sync.options import SyncOptions
+
+_IDS: Final = Mode(ids_only=True, keep_ids=True)
+
+_LONG: Final = 2_000
+"""Ids that the store lacks, from which a relay's list is long: 128 KB in hex. Two relays that
+differ in 2 % are compared with half the bytes of a list; below, a list takes fewer rounds."""
+
+_AT_ONCE: Final = 4
+"""Relays that are asked at the same time: each is a session with the relay of the long list too."""
+
+
+class IdComparison:
+    """Compares relays by ids, one filter after the other. `now` gives Unix seconds."""
+
+    def __init__(
+        self,
+        store: EventStore | None,
+        memory: SyncMemory | None,
+        options: SyncOptions | None,
+        now: Callable[[], float],
+    ) -> None:
+        self._memory = memory
+        self._options = options
+        self._now = now
+        self._syncer = Syncer(store, options=options, memory=memory, now=now)
+
+    async def held(
+        self, filter: Filter, relays: Sequence[tuple[str, Relay]], local: frozenset[str]
+    ) -> dict[str, frozenset[str]]:
+        """Return the ids that each relay has, by its name; without relays whose end is not proven.
+
+        `relays`: (the user's spelling, relay). `local`: ids in the store. The first relay is asked
+        alone, then two at a time, then four: as soon as a list is long, the others are compared
+        with the longest. Raises StoreError. Safe to cancel.
+        """
+        found: dict[str, frozenset[str]] = {}
+        at, size = 0, 1
+        while at < len(relays):
+            some = relays[at : at + size]
+            longest = max(found, key=lambda name: len(found[name] - local), default=None)
+            if longest is not None and len(found[longest] - local) >= _LONG:
+                base = next(one for one in relays if one[0] == longest)
+                beside = await self._beside(filter, base, found[longest], some)
+                some = [one for one in some if one[0] not in beside]
+                found |= beside
+            found |= await self._listed(filter, some, local)
+            at, size = at + size, min(_AT_ONCE, size * 2)
+        return found
+
+    async def _listed(
+        self, filter: Filter, relays: Sequence[tuple[str, Relay]], local: frozenset[str]
+    ) -> dict[str, frozenset[str]]:
+        """Compare relays with the store."""
+        if not relays:
+            return {}
+        report = await self._syncer.sync(filter, relays, _IDS)
+        return {
+            name: local.difference(one.missing_there).union(one.missing_here)
+            for (name, _), one in zip(relays, report.relays, strict=True)
+            if one.status is SyncStatus.COMPLETE
+        }
+
+    async def _beside(
+        self,
+        filter: Filter,
+        base: tuple[str, Relay],
+        ids: frozenset[str],
+        relays: Sequence[tuple[str, Relay]],
+    ) -> dict[str, frozenset[str]]:
+        """Compare relays with one that has `ids`."""
+        async with task_group() as group:
+            tasks = {
+                one[0]: group.create_task(
+                    mirror(
+                        filter,
+                        (base, one),
+                        mode=_IDS,
+                        options=self._options,
+                        memory=self._memory,
+                        now=self._now,
+                    )
+                )
+                for one in relays
+            }
+        reports = {name: task.result() for name, task in tasks.items()}
+        return {
+            name: ids.difference(one.relays[0].missing_here).union(one.relays[1].missing_here)
+            for name, one in reports.items()
+            if one.complete
+        }

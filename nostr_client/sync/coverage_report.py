@@ -1,0 +1,77 @@
+"""Declare the short form of a coverage: numbers without ids, as the store keeps them for history.
+
+Light on purpose: the API and the terminal application import it. Times are Unix seconds.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+Share = Annotated[
+    float | None,
+    Meta(description="part of the known events, 0 to 1; null: not compared to the end"),
+]
+
+
+class HeldKind(msgspec.Struct, frozen=True, kw_only=True):
+    """How many of the known events of one kind a relay has; a lower bound unless `whole`."""
+
+    kind: int
+    held: int
+    whole: bool
+
+
+class RelayCoverage(msgspec.Struct, frozen=True, kw_only=True):
+    """One relay. `share`: the part of the known events of all kinds that it has, None if unknown.
+
+    `undeleted`: events that it serves although their author deleted them. `why`: the reason if it
+    was not compared to its end.
+    """
+
+    relay: str
+    share: Share
+    kinds: tuple[HeldKind, ...]
+    undeleted: int = 0
+    why: str = ""
+
+
+class KnownKind(msgspec.Struct, frozen=True, kw_only=True):
+    """How many events of one kind are known, over relays and store; `stored`: in the store."""
+
+    kind: int
+    known: int
+    stored: int | None = None
+
+
+class RepairedRelay(msgspec.Struct, frozen=True, kw_only=True):
+    """What a repair did with one relay, in events: how many were planned, taken, and not."""
+
+    relay: str
+    planned: int
+    taken: int
+    had: int
+    refused: int
+    unsent: int
+
+
+class CoverageRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A coverage at a time. `repaired`: what a repair after it did; None: none was made."""
+
+    at: float
+    author: str
+    kinds: tuple[KnownKind, ...]
+    relays: tuple[RelayCoverage, ...]
+    repaired: tuple[RepairedRelay, ...] | None = None
+
+    @property
+    def known(self) -> int:
+        """How many events are known, over relays and store."""
+        return sum(one.known for one in self.kinds)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every relay was compared to its end."""
+        return all(one.share is not None for one in self.relays)

@@ -1,0 +1,166 @@
+"""`[[coverage]]`: relays compared again and again, with history, gauges, alerts and repairs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from functools import partial
+from typing import TYPE_CHECKING
+
+import msgspec
+from prometheus_client.parser import text_string_to_metric_families
+
+from agent import state
+from agent.api import schema
+from nostr_client.codecs.event import EventTemplate
+from nostr_client.codecs.keys import KeySigner
+from nostr_client.codecs.nip19 import PublicKey
+from nostr_client.sync.coverage import history
+from tests.agent.service.kit import Running, an_agent, eventually
+from tests.faulty_relay import FaultyRelay
+from tests.negrelay import SpeaksNeg
+from tests.running import nostr_client
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nostr_client.codecs.event import Event
+
+OWN = KeySigner(bytes(31) + b"\x81")
+NPUB = PublicKey(OWN.pubkey).encode()
+
+
+def made(kind: int, n: int, *tags: tuple[str, ...]) -> Event:
+    template = EventTemplate(kind=kind, content=f"{n}", tags=tags, created_at=1_700_000_000 + n)
+    return OWN.sign_now(template).event
+
+
+NOTES = [made(1, n) for n in range(20)]
+PRIVATE = made(4, 50, ("p", OWN.pubkey))
+
+
+def section(*lines: str, name: str = "home") -> str:
+    head = ["[[coverage]]", f'name = "{name}"', f'author = "{NPUB}"', "kinds = [1, 4]"]
+    return "\n".join([*head, *lines]) + "\n"
+
+
+def appends(path: Path) -> str:
+    """A command, as TOML, that appends what it gets to a file."""
+    code = f"import sys; open({str(path)!r}, 'ab').write(sys.stdin.buffer.read())"
+    return json.dumps([sys.executable, "-c", code])
+
+
+async def compared(agent: Running, runs: int = 1) -> schema.CoverageState:
+    """The state once so many runs are stored and none is under way."""
+
+    async def done() -> bool:
+        found = (await agent.client.coverage_history("home")).runs
+        return len(found) >= runs and not (await agent.client.coverage("home")).running
+
+    await eventually(done)
+    return await agent.client.coverage("home")
+
+
+async def again(agent: Running) -> schema.CoverageState:
+    before = len((await agent.client.coverage_history("home")).runs)
+    await agent.client.run_coverage("home")
+    return await compared(agent, before + 1)
+
+
+def alerts(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+async def test_an_agent_compares_and_sends_nothing_unless_told(tmp_path: Path) -> None:
+    one = FaultyRelay(SpeaksNeg(), events=[*NOTES, PRIVATE])
+    other = FaultyRelay(SpeaksNeg(), events=NOTES[:15])
+    away = "ws://127.0.0.1:9"
+    async with one, other, an_agent(tmp_path, [one.url, other.url, away], section()) as agent:
+        found = await compared(agent)
+        assert found.run is not None
+        assert (found.running, found.why, found.run.known) == (False, "", 21)
+        assert {each.relay: each.share for each in found.run.relays} == {
+            one.url: 1.0, other.url: 15 / 21, away: None
+        }  # fmt: skip
+        held = {each.relay: [kind.held for kind in each.kinds] for each in found.run.relays}
+        assert held[other.url] == [15, 0]
+        gauges = {
+            (sample.name, sample.labels.get("relay")): sample.value
+            for family in text_string_to_metric_families(await agent.client.metrics())
+            for sample in family.samples
+            if "coverage_" in sample.name
+        }
+        assert gauges["nostr_agent_coverage_share", other.url] == 15 / 21
+        assert ("nostr_agent_coverage_share", away) not in gauges
+        assert gauges["nostr_agent_coverage_relays_not_compared", None] == 1
+        assert not any(relay.verbs()["EVENT"] for relay in (one, other))
+        opened = msgspec.structs.replace(agent.service.agent.config.api, open_metrics=True)
+        agent.service.agent.config = msgspec.structs.replace(agent.service.agent.config, api=opened)
+        assert other.url not in await agent.client.metrics()
+        api = ("--api", agent.service.api.url, "--token-file", f"{tmp_path}/token")
+        asked = [("--store", f"{tmp_path}/store.db"), api]
+        shown = [await nostr_client("coverage", *place, "--json") for place in asked]
+        assert [each.code for each in shown] == [0, 0]
+        assert json.loads(shown[0].out) == json.loads(shown[1].out)
+        assert json.loads(shown[0].out)[0]["name"] == "home"
+        text = await nostr_client("coverage", *asked[0])
+        assert "71.4 %" in text.out
+        assert "was not read to the end" in text.err
+
+
+async def test_a_repair_where_the_configuration_says_so_is_compared_again(tmp_path: Path) -> None:
+    one = FaultyRelay(SpeaksNeg(), events=[*NOTES, PRIVATE])
+    other = FaultyRelay(SpeaksNeg(), events=NOTES[:15])
+    config = section("repair = true")
+    async with one, other, an_agent(tmp_path, [one.url, other.url], config) as agent:
+        found = await compared(agent)
+        assert found.run is not None
+        assert found.run.repaired is not None
+        assert [(each.relay, each.taken) for each in found.run.repaired] == [(other.url, 5)]
+        assert {event.id for event in other.events} == {event.id for event in NOTES}
+        assert [each.share for each in found.run.relays] == [1.0, 20 / 21]  # the message stays
+        found = await again(agent)
+        assert found.run is not None
+        assert found.run.repaired == ()
+        assert other.verbs()["EVENT"] == 5
+
+
+async def test_an_alert_comes_once_and_not_by_what_is_unknown(tmp_path: Path) -> None:
+    full, short = FaultyRelay(SpeaksNeg(), events=NOTES), FaultyRelay(SpeaksNeg())
+    out = tmp_path / "alerts"
+    config = section(f'alerts = [{{ when = "< 95 % on 1 relay", command = {appends(out)} }}]')
+    async with full:
+        async with short, an_agent(tmp_path, [full.url, short.url], config) as agent:
+            await compared(agent)
+
+            async def came() -> bool:
+                return len(alerts(out)) == 1
+
+            await eventually(came)
+            (alert,) = alerts(out)
+            assert (alert["coverage"], alert["when"]) == ("home", "< 95 % on 1 relay")
+            assert alert["below"] == [{"relay": short.url, "share": 0.0}]
+            await again(agent)
+        async with an_agent(tmp_path, [full.url, short.url], config) as agent:
+            found = await again(agent)  # the short one is away: the line stays crossed
+            assert found.run is not None
+            assert [each.share for each in found.run.relays] == [1.0, None]
+            database = agent.service.agent.parts.store.database
+            crossed = await database.read(lambda conn: state.crossed(conn, "coverage:home"))
+            assert crossed == {"< 95 % on 1 relay"}
+            assert len(alerts(out)) == 1
+
+
+async def test_a_coverage_that_was_removed_is_gone_and_its_history_bounded(tmp_path: Path) -> None:
+    async with FaultyRelay(SpeaksNeg(), events=NOTES) as relay:
+        async with an_agent(tmp_path, [relay.url], section()) as agent:
+            found = await compared(agent)
+            assert found.run is not None
+            run, database = found.run, agent.service.agent.parts.store.database
+            for n in range(history.MOST_RUNS + 5):
+                later = schema.CoverageRun(at=run.at + n, author="", kinds=(), relays=())
+                await database.write(partial(history.add, name="x", run=later))
+            runs = await database.read(lambda conn: history.runs(conn, "x"))
+            assert [len(runs), runs[-1].at] == [history.MOST_RUNS, run.at + history.MOST_RUNS + 4]
+        async with an_agent(tmp_path, [relay.url]) as agent:
+            assert (await agent.client.coverages()).coverages == ()
