@@ -71,6 +71,28 @@ async def test_a_sync_by_pages_reads_such_a_relay_whole(behaviour: Behaviour) ->
     assert report.complete
 
 
+@pytest.mark.parametrize("hints", [False, True])
+async def test_pages_that_end_within_a_second_lose_nothing(hints: bool) -> None:
+    """Five notes a second at a cap of 73: each page cuts a second."""
+    events = [
+        SIGNER.sign_now(EventTemplate(kind=1, content=str(n), created_at=n // 5)).event
+        for n in range(250)
+    ]
+    async with (
+        FaultyRelay(Pages(73, hints=hints), events=events) as relay,
+        await SqliteStore.open(":memory:") as store,
+        NostrClient([relay.url]) as reader,
+        NostrClient([relay.url], store=store) as keeper,
+    ):
+        result = await reader.count(count.query(NOTES))
+        report = await keeper.sync(NOTES)
+        stored = await store.count([NOTES])
+    assert result.events is not None
+    assert (result.events.value, stored) == (250, 250)
+    assert result.events.exact
+    assert report.complete
+
+
 async def test_finish_spares_the_req_that_proves_the_end() -> None:
     plain, with_hints = [await counted(Pages(500, hints=hints), 40) for hints in (False, True)]
     assert plain[0].events is not None

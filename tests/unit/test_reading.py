@@ -16,6 +16,7 @@ from nostr_client.network.paging.range_reader import MOST_BARREN, Walk
 from nostr_client.protocol import SMALL, Sent, Stamp
 from tests.conftest import load_cases
 from tests.simulation import Order, SimRelay, event, sent
+from tests.strategies import lists_up_to
 
 if TYPE_CHECKING:
     from nostr_client.count.claims import Held
@@ -45,12 +46,10 @@ def dense(n: int, second: int = NOW) -> list[Held]:
 
 
 SECONDS = st.one_of(st.integers(0, 40), st.integers(20, 23))
-EVENTS = st.lists(SECONDS, max_size=120).map(
-    lambda times: [event(at, i) for i, at in enumerate(times)]
-)
+EVENTS = lists_up_to(SECONDS, 120).map(lambda times: [event(at, i) for i, at in enumerate(times)])
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     EVENTS,
     st.integers(SMALL, 30),
@@ -213,6 +212,21 @@ def test_a_second_that_holds_more_than_a_page_is_passed_and_reported() -> None:
     walk = walked(relay)
     assert walk.holes == {NOW}
     assert len(walk.found) == 530
+
+
+@pytest.mark.parametrize("hints", [False, True])
+@pytest.mark.parametrize("sent_of_it", [1, 2, 30])
+def test_the_rest_of_a_second_that_a_page_cuts_comes_with_the_next_page(
+    sent_of_it: int, hints: bool
+) -> None:
+    """The first page ends within a second of 31 events; nothing else is dense."""
+    newer = [event(NOW + 1 + i, i) for i in range(500 - sent_of_it)]
+    older = [event(NOW - 1 - i, i) for i in range(700)]
+    relay = SimRelay([*newer, *dense(31), *older], hints=hints)
+    walk = walked(relay)
+    missing = set(relay.events) - set(walk.found)
+    assert not missing, f"{len(missing)} events of the cut second are missing"
+    assert walk.complete
 
 
 def test_pages_are_turned_by_what_was_sent_not_by_what_was_kept() -> None:

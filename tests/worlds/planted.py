@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from nostr_client.count.merge.rules import Weighed
     from nostr_client.count.queries import Query
     from nostr_client.count.rounds import Round
+    from nostr_client.network.paging.pager import Pager
     from tests.worlds.running import Report
 
 
@@ -180,9 +181,19 @@ async def _is_true(*args: object) -> bool:
     return True
 
 
+def _below_the_cut(step: Callable[[Pager, int, set[str]], None]) -> Any:
+    """Turn a page below the oldest second that was sent, not at it."""
+
+    def below(self: Pager, until: int, seen: set[str]) -> None:
+        step(self, until - bool(seen), seen)
+
+    return below
+
+
 def faults() -> tuple[Fault, ...]:
     """All of them; made on demand, as some wrap what they replace."""
     from nostr_client.count.rounds import Round
+    from nostr_client.network.paging.pager import Pager
 
     sent, count, sync = "nostr_client.protocol.Sent", "nostr_client.count", "nostr_client.sync"
     weighing = "nostr_client.count.merge.weighing"
@@ -202,6 +213,10 @@ def faults() -> tuple[Fault, ...]:
                 "nostr_client.network.paging.pager.is_newest_first": lambda stamps: True,
                 "nostr_client.network.paging.pager.Pager._asks_top": _always(False),
             },
+        ),
+        Fault(
+            "the next page leaves out the second that was cut",
+            {"nostr_client.network.paging.pager.Pager._step": _below_the_cut(Pager._step)},
         ),
         Fault(
             "frames that cannot be read are passed over",

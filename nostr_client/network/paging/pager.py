@@ -1,8 +1,8 @@
 """Reads one filter's events backwards in time, page by page: the decisions, without any I/O.
 
-A relay answers a REQ with its newest events, up to a cap that it may not state. The next page asks
-`until` the oldest second sent, that second included, as the cap may have cut it. A page is turned
-by what the relay sent, not by what was kept of it.
+A relay answers a REQ with its newest events, up to a cap that it may not state. The next page's
+`until` is the oldest second that the relay sent. It asks for that second again, because the cap may
+have cut it. A page is turned by what the relay sent, not by what was kept of it.
 
 The reading ends where the relay says `finish` (NIP-67), or where a further REQ brings nothing new.
 Newest first is what a page looks like, not yet what it is: a relay may cut the newest events off,
@@ -188,6 +188,7 @@ class Pager:
             self._top = None
 
     def _step(self, until: int, seen: set[str]) -> None:
+        """Ask up to the second `until` next; `seen`: ids of that second that came already."""
         self._until, self._seen, self._repeats = until, seen, 0
 
     def _stay(self, sent: Sent, second: int, here: set[str]) -> None:

@@ -1,6 +1,6 @@
 """Reads one span of time from one relay, for all filters of a query: the decisions alone.
 
-Pages go backwards in time (`paging`), or by halves where the relay does not send newest first
+Pages go backwards in time (`pager`), or by halves where the relay does not send newest first
 (`halving`). Where one second holds more than a page, the filter is narrowed for that second by its
 lists; where there is none to narrow, a larger limit is asked for. A second that may still be cut is
 a hole, which is reported, never skipped silently.

@@ -17,6 +17,7 @@ from nostr_client.count.rounds import ReadPage, Round
 from nostr_client.network.paging.range_reader import Walk
 from nostr_client.protocol import SMALL, Sent
 from tests.simulation import Order, SimRelay, drive, event
+from tests.strategies import lists_up_to
 
 NOW = 1_700_000_000
 KINDS = Filter(kinds=[7])
@@ -226,7 +227,7 @@ def test_late_events_within_the_overlap_are_seen_and_make_it_grow() -> None:
 SECONDS = st.one_of(st.integers(NOW - 60, NOW + 9), st.integers(NOW - 3, NOW))
 EVENTS = st.builds(event, SECONDS, st.integers(0, 400), st.integers(0, 3))
 STEPS = st.lists(
-    st.tuples(st.lists(EVENTS, max_size=30), st.integers(0, 99), st.integers(1, 5), st.booleans()),
+    st.tuples(lists_up_to(EVENTS, 30), st.integers(0, 99), st.integers(1, 5), st.booleans()),
     min_size=1,
     max_size=5,
 )
@@ -264,7 +265,7 @@ def test_any_relay_is_held_exactly_or_said_to_be_incomplete(
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(EVENTS, max_size=80), st.integers(SMALL, 16), st.integers(NOW - 60, NOW))
+@given(lists_up_to(EVENTS, 80), st.integers(SMALL, 16), st.integers(NOW - 60, NOW))
 def test_a_walk_reaches_its_start_and_knows_its_holes(
     events: list[Held], cap: int, start: int
 ) -> None:

@@ -14,9 +14,10 @@ from nostr_client.codecs.filters import Filter
 from nostr_client.sync.items import LocalItems, no_items, united
 from nostr_client.sync.options import SyncOptions
 from nostr_client.sync.windows import Schedule, Window, halve, plan, split_values
+from tests.strategies import lists_up_to
 
 NOW = 2_000_000_000
-STAMPS = st.lists(st.integers(0, 3_000), max_size=200)
+STAMPS = lists_up_to(st.integers(0, 3_000), 200)
 
 
 def items(stamps: list[int]) -> LocalItems:
