@@ -17,9 +17,11 @@ from agent.maintenance.retention import RetentionRunner
 from agent.relay_eviction import RelayEviction
 from agent.selection import chosen
 from agent.service.linking import LinkRunner
+from agent.service.merged import MergedWatches
 from agent.service.metrics import Metrics
 from agent.service.parts import make_counter, make_finder, make_streams
 from agent.service.reindexing import RebuildRunner
+from agent.service.relaying import merged_urls
 from agent.service.specs import Specs
 from agent.specs import SyncSpec
 from agent.syncing import AT_ONCE, SyncRunner
@@ -86,6 +88,7 @@ class Agent:
             history=database,
             ingest=parts.ingest,
         )
+        self.merged = MergedWatches(self.engine)
         self.states = WatchStates(database, lambda: self.engine.watches, self.watch_specs.all)
         self.syncing = SyncRunner(
             clock,
@@ -165,7 +168,7 @@ class Agent:
         self.engine.wanted = Wanted(
             watches=watches,
             default=relays.default,
-            denied=relays.denied,
+            denied=(*relays.denied, *merged_urls(self.config.relay)),
             finder=self._finder,
         )
         self.syncing.configure(self.sync_specs.all(), relays)
@@ -190,6 +193,7 @@ class Agent:
             self.worker.nudge(f"{LINK} {name}", SOON_S)
 
     async def _merged(self, merge: Merge) -> None:
+        self.merged.take(merge)
         shown = await self.states.take(merge)
         if shown is None:
             return

@@ -81,13 +81,17 @@ _OPTIONS = (
     within_option,
     click.option("--keep-heard", "keep", is_flag=True, help="Store the events that arrive live."),
     click.option(
+        "--merged", is_flag=True,
+        help="Have an agent's local relay answer COUNT with this number, on /merged.",
+    ),
+    click.option(
         "--alert", "alerts", metavar="JSON", multiple=True,
         help='Have an agent send this alert: {"when": "> 1000", "webhook": URL}.',
     ),
 )  # fmt: skip
 
 
-_FIELDS = ("relays", "excluded", "trusted", "live", "keep")
+_FIELDS = ("relays", "excluded", "trusted", "live", "keep", "merged")
 """Fields of a watch that are set directly from options."""
 
 

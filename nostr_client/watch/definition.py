@@ -110,6 +110,10 @@ class Watch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             "those it follows, npub1…:2 also for those whom they follow",
         ),
     ] = ""
+    merged: Annotated[
+        bool,
+        Meta(description="the agent's local relay answers COUNT with its number, on /merged"),
+    ] = False
     alerts: Annotated[tuple[AlertSpec, ...], Meta(max_length=16)] = ()
 
     @property
