@@ -13,6 +13,7 @@ from msgspec import Meta, field
 from agent.api.shapes import (
     Added,
     Answer,
+    Assertions,
     Body,
     CounterLink,
     CounterLinks,
@@ -265,6 +266,7 @@ __all__ = [
     "AlertSpec",
     "Answer",
     "Arrival",
+    "Assertions",
     "Audit",
     "Body",
     "Capabilities",

@@ -188,6 +188,20 @@ class ThroughAgent:
     async def cancel_sync(self, name: str) -> None:
         await self._client.cancel_sync(name)
 
+    # Cards.
+
+    async def assertions(self) -> Mapping[str, Any]:
+        return _object(await self._client.assertions())
+
+    async def run_assertions(self) -> Mapping[str, Any]:
+        before = (await self._client.assertions()).ran_at
+        await self._client.run_assertions()
+        found = await self._client.assertions()
+        while found.ran_at == before:
+            await asyncio.sleep(LOOK_S)
+            found = await self._client.assertions()
+        return _object(found)
+
 
 def _object(value: msgspec.Struct) -> Mapping[str, Any]:
     found: Mapping[str, Any] = msgspec.to_builtins(value)

@@ -16,6 +16,8 @@ from agent.maintenance.retention import KIND as HOUSE
 from agent.maintenance.retention import RetentionRunner
 from agent.relay_eviction import RelayEviction
 from agent.selection import chosen
+from agent.service.assertions import KIND as ASSERTIONS
+from agent.service.assertions import AssertionRunner
 from agent.service.linking import LinkRunner
 from agent.service.merged import MergedWatches
 from agent.service.metrics import Metrics
@@ -103,13 +105,15 @@ class Agent:
         self.retention = RetentionRunner(clock, log, parts.store, parts.index)
         self.linking = LinkRunner(config, parts, clock, log, self.links, self._soon)
         self.alerts = AlertDispatcher(clock, log, database, parts.pool.options.connection)
+        self.assertions = AssertionRunner(clock, log, parts)
         self.reindexing = RebuildRunner(clock, log, parts.store, parts.index)
         self.worker.runners |= {
             SYNC: self.syncing.run,
             HOUSE: self._keep_house,
             LINK: self.linking.run,
+            ASSERTIONS: self.assertions.run,
         }
-        self.worker.sources += [self.syncing, self.retention, self.linking]
+        self.worker.sources += [self.syncing, self.retention, self.linking, self.assertions]
         self.stored = 0
         """Events of the store when the metrics were last asked for."""
         self.metrics = Metrics(
@@ -133,6 +137,7 @@ class Agent:
         await self.sync_specs.load(config.syncs, self.log)
         self.alerts.configure(config.watches)
         self.retention.section = config.retention
+        self.assertions.configure(config.assertions, config.relays)
         self.engine.counter = make_counter(config, self.parts.store, self.clock)
         self.engine.options = self._count_options(config)
         if self._relays != config.relays:

@@ -176,6 +176,14 @@ class Agent(WatchCommands, CounterCommands, Protocol):
 
     async def cancel_sync(self, name: str) -> None: ...
 
+    async def assertions(self) -> Mapping[str, Any]:
+        """Return what became of the cards that the agent publishes."""
+        ...
+
+    async def run_assertions(self) -> Mapping[str, Any]:
+        """Publish what changed now; return the result once the run has ended."""
+        ...
+
 
 class Finder(Protocol):
     """Finds an agent, in the agent's package: at `api`, else the one that holds `store`."""
