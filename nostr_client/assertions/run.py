@@ -18,6 +18,7 @@ from nostr_client.assertions.sources import measured_by, tallied, why_not_whole
 from nostr_client.codecs import kinds
 from nostr_client.codecs.display import plural
 from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.web_of_trust import Root
 from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from nostr_client.assertions.report import PublishReport
     from nostr_client.assertions.tally import Tally
     from nostr_client.codecs.keys import Signer
-    from nostr_client.codecs.web_of_trust import Root
     from nostr_client.store.sqlite import SqliteStore
 
 Subject = tuple[int, str]

@@ -20,7 +20,7 @@ from nostr_client.cli.output import (
 )
 from nostr_client.cli.parameters import Seconds
 from nostr_client.cli.place import Place, place_option, store_option, the_agent
-from nostr_client.cli.questions import dry_run_option, from_option, listed
+from nostr_client.cli.questions import dry_run_option, from_option, listed, provider_option
 from nostr_client.cli.relays import chosen_relays, network_options, relay_option
 from nostr_client.codecs.display import plural
 from nostr_client.errors import InvalidInput
@@ -233,7 +233,7 @@ def fields(as_json: bool) -> None:
 
 
 @assertions.command()
-@click.option("--provider", metavar="KEY", required=True, help="Trust cards that this key signs.")
+@provider_option
 @click.option(
     "--for-field",
     "named",
@@ -244,9 +244,12 @@ def fields(as_json: bool) -> None:
 @relay_option
 @key_file_option
 def declare(
-    provider: str, named: tuple[str, ...], relays: tuple[str, ...], key_file: str | None
+    providers: tuple[str, ...],
+    named: tuple[str, ...],
+    relays: tuple[str, ...],
+    key_file: str | None,
 ) -> None:
-    """Print the event (kind 10040) in which a user trusts a provider of cards.
+    """Print the event (kind 10040) in which a user trusts providers of cards.
 
     With a key it is signed, for `nostr-client publish -`; else it is a template to sign elsewhere.
     It replaces the user's previous one.
@@ -256,8 +259,11 @@ def declare(
     from nostr_client.assertions.cards import declaration
     from nostr_client.codecs.nip19 import decode_pubkey
 
+    if not providers:
+        raise click.UsageError("give --provider KEY, the key that signs the cards to trust")
     (relay, *_) = chosen_relays(relays)
-    made = declaration(decode_pubkey(provider), relay, named, int(time.time()))
+    keys = list(dict.fromkeys(map(decode_pubkey, providers)))
+    made = declaration(keys, relay, named, int(time.time()))
     signer = optional_signer(key_file)
     print_json(msgspec.to_builtins(made if signer is None else signer.sign_now(made).event))
 

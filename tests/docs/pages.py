@@ -24,7 +24,7 @@ CERTIFICATE: Final = (
 )
 
 BEFORE: Final = {
-    "docs/how-to/assertions.md": (NOTES, WATCH),
+    "docs/how-to/assertions.md": (NOTES, WATCH, f"{KEY} me.key"),
     "docs/how-to/backup.md": (NOTES, "mkdir backups"),
     "docs/how-to/count.md": (
         "nostr-client key gen --output k && nostr-client publish --key-file k --content '' "
