@@ -38,6 +38,7 @@ from agent.api.shapes import (
     read_only,
 )
 from agent.specs import SyncSpec
+from nostr_client.assertions.report import Asserted
 from nostr_client.codecs.nip11 import RelayInfo
 from nostr_client.count.figures import Counted, Figure, WeighedClaim, Within
 from nostr_client.counters.lineage import Arrival
@@ -118,7 +119,10 @@ class Reloaded(Answer, frozen=True):
 
 
 class WatchState(Answer, frozen=True):
-    """A watch and how it stands; `changes` over an hour, a day and a week, where known."""
+    """A watch and how it stands; `changes` over an hour, a day and a week, where known.
+
+    `asserted`: what its providers assert (NIP-85), which is no part of `figure`.
+    """
 
     spec: Watch
     origin: Origin
@@ -132,6 +136,7 @@ class WatchState(Answer, frozen=True):
     spark: tuple[int, ...] = ()
     failing: tuple[str, ...] = ()
     within: Within | None = None
+    asserted: tuple[Asserted, ...] = ()
 
 
 class Watches(Answer, frozen=True):

@@ -88,7 +88,8 @@ class ThroughAgent:
 
     async def watch(self, name: str) -> Kept:
         found = await self._client.watch(name)
-        return await self._kept(found.spec, found.spark)
+        kept = await self._kept(found.spec, found.spark)
+        return kept._replace(asserted=found.asserted)
 
     async def _kept(self, watch: Watch, spark: tuple[int, ...]) -> Kept:
         found = await self._client.history(watch.name, limit=1)

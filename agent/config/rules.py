@@ -11,6 +11,7 @@ from agent.selection import sync_filters
 from agent.specs import check_http_url
 from nostr_client.assertions.cards import CardOptions
 from nostr_client.assertions.fields import subject_of
+from nostr_client.assertions.reading import subject_of_query
 from nostr_client.codecs import nip19
 from nostr_client.codecs.proxies import NO_PROXY, parse_proxy
 from nostr_client.codecs.relay_url import normalize
@@ -64,6 +65,10 @@ def check_watch(watch: Watch, complain: Complain, path: Path = ()) -> None:
     """One watch: its question, relays and alerts."""
     _try(complain, (*path, "target" if watch.query else "filters"), _ask, watch)
     _try(complain, (*path, "interval"), check_interval, watch.interval)
+    for n, key in enumerate(watch.providers):
+        _try(complain, (*path, "providers", n), nip19.decode_pubkey, key)
+    if watch.providers:
+        _try(complain, (*path, "providers"), _asserted, watch)
     for field in ("relays", "excluded", "trusted"):
         _check_urls(getattr(watch, field), complain, (*path, field))
     for n, alert in enumerate(watch.alerts):
@@ -80,6 +85,15 @@ def check_watch(watch: Watch, complain: Complain, path: Path = ()) -> None:
 def _ask(watch: Watch) -> None:
     """Raise InvalidInput unless the watch has a question."""
     _ = watch.question
+
+
+def _asserted(watch: Watch) -> None:
+    """Raise InvalidInput for a question that no card of NIP-85 answers."""
+    try:
+        question = watch.question
+    except InvalidInput:
+        return  # that is said already
+    subject_of_query(question)
 
 
 def check_sync(sync: SyncSpec, complain: Complain, path: Path = ()) -> None:

@@ -16,6 +16,8 @@ from agent.maintenance.retention import KIND as HOUSE
 from agent.maintenance.retention import RetentionRunner
 from agent.relay_eviction import RelayEviction
 from agent.selection import chosen
+from agent.service.asserted import KIND as ASSERTED
+from agent.service.asserted import AssertedRunner
 from agent.service.assertions import KIND as ASSERTIONS
 from agent.service.assertions import AssertionRunner
 from agent.service.linking import LinkRunner
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from agent.config.model import RelaysSection
     from agent.log import Log
     from agent.service.parts import Parts
+    from nostr_client.assertions.report import Asserted
     from nostr_client.count.asking import CountOptions
     from nostr_client.network.outbox import RelayFinder
     from nostr_client.store.disk_budget import Space
@@ -106,14 +109,22 @@ class Agent:
         self.linking = LinkRunner(config, parts, clock, log, self.links, self._soon)
         self.alerts = AlertDispatcher(clock, log, database, parts.pool.options.connection)
         self.assertions = AssertionRunner(clock, log, parts)
+        self.asserted = AssertedRunner(clock, self.engine, parts.pool, self._show_asserted)
         self.reindexing = RebuildRunner(clock, log, parts.store, parts.index)
         self.worker.runners |= {
             SYNC: self.syncing.run,
             HOUSE: self._keep_house,
             LINK: self.linking.run,
             ASSERTIONS: self.assertions.run,
+            ASSERTED: self.asserted.run,
         }
-        self.worker.sources += [self.syncing, self.retention, self.linking, self.assertions]
+        self.worker.sources += [
+            self.syncing,
+            self.retention,
+            self.linking,
+            self.assertions,
+            self.asserted,
+        ]
         self.stored = 0
         """Events of the store when the metrics were last asked for."""
         self.metrics = Metrics(
@@ -196,6 +207,11 @@ class Agent:
         """Run a link soon, unless it runs now: then it reads what is new by itself."""
         if not self.worker.is_running(f"{LINK} {name}"):
             self.worker.nudge(f"{LINK} {name}", SOON_S)
+
+    def _show_asserted(self, name: str, found: Sequence[Asserted]) -> None:
+        shown = self.states.show_asserted(name, found)
+        if shown is not None:
+            self.feed.publish(watch=shown)
 
     async def _merged(self, merge: Merge) -> None:
         self.merged.take(merge)

@@ -7,13 +7,12 @@ its age stands beside it.
 from __future__ import annotations
 
 import re
-from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-import msgspec
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from nostr_client.assertions.cards import DECLARATION
 from nostr_client.assertions.fields import ADDRESS, EVENT, USER, field_named
+from nostr_client.assertions.report import Asserted as Asserted
+from nostr_client.assertions.report import AssertedStatus as AssertedStatus
 from nostr_client.codecs import kinds, nip19
 from nostr_client.codecs.display import age, said
 from nostr_client.codecs.filters import Filter
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from nostr_client.codecs.event import Event
     from nostr_client.count.figures import Figure
     from nostr_client.count.queries import Query
-    from nostr_client.count.result import CountResult
     from nostr_client.network.paging.page import Page
     from nostr_client.network.pool import Gathered, RelayPool
 
@@ -54,42 +52,12 @@ _FIELD_OF: Final = {
 """The field of a card that answers a canonical query."""
 
 
-class AssertedStatus(StrEnum):
-    """Whether a provider asserts a number; for every status but OK it is unknown."""
-
-    OK = "ok"
-    NO_CARD = "no_card"
-    NO_FIELD = "no_field"
-    EXPIRED = "expired"
-    UNREACHABLE = "unreachable"
-
-
 class Subject(NamedTuple):
     """The card and the field that answer a query."""
 
     kind: int
     name: str
     field: str
-
-
-class Asserted(msgspec.Struct, frozen=True, kw_only=True):
-    """What one provider (hex pubkey) asserts: a number that somebody else counted.
-
-    `field`: as `kind:tag`. `counted_at`: Unix seconds, by the provider's word. `relays`: which
-    relays sent its newest card, normalised URLs.
-    """
-
-    provider: str
-    field: str
-    status: AssertedStatus
-    value: int | None = None
-    counted_at: int | None = None
-    relays: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the assertion as JSON values."""
-        made: dict[str, Any] = msgspec.to_builtins(self)
-        return made
 
 
 def subject_of_query(query: Query) -> Subject:
@@ -217,7 +185,17 @@ _WHY_NOT: Final = {
 }
 
 
-def compared(one: Asserted, result: CountResult, now: float) -> str:
+class Shown(Protocol):
+    """A number over relays, in both units."""
+
+    @property
+    def authors(self) -> Figure | None: ...
+
+    @property
+    def events(self) -> Figure | None: ...
+
+
+def compared(one: Asserted, result: Shown, now: float) -> str:
     """Return a sentence that sets an assertion beside what the relays show. `now`: Unix seconds."""
     who = f"provider {nip19.PublicKey(one.provider).encode()}"
     if one.value is None:
@@ -228,7 +206,7 @@ def compared(one: Asserted, result: CountResult, now: float) -> str:
     return f"{who} asserts {one.value:,}{when}; {shown}{_difference(one.value, figure)}"
 
 
-def _figure(one: Asserted, result: CountResult) -> tuple[Figure | None, str]:
+def _figure(one: Asserted, result: Shown) -> tuple[Figure | None, str]:
     """Return the number of the relays in the unit of the assertion."""
     kind, name = one.field.split(":", 1)
     unit = field_named(int(kind), name).unit

@@ -41,6 +41,7 @@ from nostr_client.cli.relays import (
     timeout_option,
     worst_code,
 )
+from nostr_client.codecs import nip19
 from nostr_client.codecs.display import plural, said
 from nostr_client.codecs.profiles import person
 from nostr_client.count.merge import Claim, Figure, Unit

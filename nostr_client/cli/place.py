@@ -23,6 +23,7 @@ from nostr_client.paths import addresses_places, store_path
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
+    from nostr_client.assertions.report import Asserted
     from nostr_client.count.figures import Counted
     from nostr_client.counters.shown import Audit, Counter
     from nostr_client.watch.definition import Watch
@@ -88,12 +89,16 @@ def place_option(command: F) -> F:
 
 
 class Kept(NamedTuple):
-    """A stored watch: when it was last asked, its newest number, and some numbers before that."""
+    """A stored watch: when it was last asked, its newest number, and some numbers before that.
+
+    `asserted`: what its providers assert, which an agent alone knows.
+    """
 
     watch: Watch
     asked_at: int | None
     newest: Point | None
     spark: tuple[int, ...] = ()
+    asserted: tuple[Asserted, ...] = ()
 
 
 class Offer(NamedTuple):
