@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from agent.api import schema
+from nostr_client.assertions.report import AssertedStatus
+from nostr_client.codecs import nip19
 from nostr_client.watch import repository
 from nostr_client.watch.definition import shown
 from nostr_client.watch.state import warnings_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from nostr_client.assertions.report import Asserted
     from nostr_client.store.database import Database
     from nostr_client.watch.definition import Watch
     from nostr_client.watch.state import Merge, Watched
@@ -48,7 +51,21 @@ class WatchStates:
                 origin=origin,
                 asked=len(one.relays),
                 warnings=self._all_warnings(one),
+                asserted=_of_providers(before.asserted, one.watch),
             )
+
+    def show_asserted(self, name: str, found: Sequence[Asserted]) -> schema.WatchState | None:
+        """Take what providers assert; one that cannot be reached keeps what it last asserted."""
+        state = self.all.get(name)
+        if state is None:
+            return None
+        before = {one.provider: one for one in state.asserted}
+        lost = AssertedStatus.UNREACHABLE
+        asserted = tuple(
+            before.get(one.provider, one) if one.status is lost else one for one in found
+        )
+        self.all[name] = msgspec.structs.replace(state, asserted=asserted)
+        return self.all[name]
 
     def _all_warnings(self, one: Watched) -> tuple[str, ...]:
         lacks = [text for text in (one.lack, one.no_web) if text]
@@ -79,3 +96,9 @@ class WatchStates:
             within=result.within,
         )
         return self.all[name]
+
+
+def _of_providers(asserted: Sequence[Asserted], watch: Watch) -> tuple[Asserted, ...]:
+    """Those of the providers that the watch still names."""
+    named = set(map(nip19.decode_pubkey, watch.providers)) if asserted else set()
+    return tuple(one for one in asserted if one.provider in named)

@@ -5,8 +5,10 @@ client: nostr-sdk's LocalRelay (Rust, in memory), PyPI nostr-relay (Python, SQLi
 SQLite file. CPU is that of the server's process, threads and kernel included; what the clock on
 the wall said stands in the notes. nostr-relay does not answer COUNT.
 
-Then the time of a small REQ to ours while 64 connections ask for 120 events of 1 MB, eight times
-each, and read nothing; this one is of the clock on the wall, and the slowest counts.
+Then one COUNT of a post with 60,000 reactions, with registers, over the derived tables and without
+them, of the clock on the wall. Then the time of a small REQ to ours while 64 connections ask for
+120 events of 1 MB, eight times each, and read nothing; this one is of the clock on the wall, and
+the slowest counts.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import tempfile
 import time
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
@@ -26,9 +29,12 @@ from typing import TYPE_CHECKING
 import aiohttp
 import pytest
 
+from agent.relay.server import serve
 from bench.report import Report, arguments
-from nostr_client.codecs.event import EventTemplate
-from nostr_client.codecs.keys import KeySigner
+from nostr_client.codecs.event import Event, EventTemplate
+from nostr_client.codecs.keys import KeySigner, VerifiedEvent
+from nostr_client.store.index import Index
+from nostr_client.store.sqlite import SqliteStore
 from tests.agent.relay.client import connect, deaf
 from tests.agent.relay.deaf_readers import MOST_BYTES, large_store, relay_over
 from tests.peers.install import environment
@@ -49,6 +55,9 @@ SMALL_REQS_S = 10.0
 
 SLOWEST_S = 0.5
 """What a small REQ may take beside readers that ask for everything and take nothing."""
+
+HOT_S = 0.005
+"""What a COUNT of a target with many events may take: a client asks for a screen of them."""
 
 DEADLINE_S = 60.0
 START_S = 60.0
@@ -219,6 +228,40 @@ async def compare(report: Report, size: int) -> None:
             report.rate(what, mine.cpu[what], peer=name, theirs=rate, unit="/s CPU")
 
 
+async def hot(report: Report, reactions: int) -> None:
+    """The middle of twenty COUNTs of one target, over an agent's derived tables and without."""
+    times: dict[str, float] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        async with await SqliteStore.open(Path(folder) / "store.db") as store:
+            for first in range(0, reactions, 2_000):
+                await store.save([*map(_reaction, range(first, min(first + 2_000, reactions)))])
+            times["without derived tables"] = await _count_seconds(store, reactions)
+            await Index.open(store)
+            times["over derived tables"] = await _count_seconds(store, reactions)
+    for how, seconds in times.items():
+        most = HOT_S * 1e3 if how.startswith("over") else None
+        report.figure(f"COUNT of {reactions:,} reactions {how}", seconds * 1e3, "ms", at_most=most)
+
+
+def _reaction(n: int) -> VerifiedEvent:
+    """A reaction that nobody signed: this measures no signatures."""
+    id_, pubkey = (sha256(f"{what} {n}".encode()).hexdigest() for what in ("id", "author"))
+    tags = (("e", target(0)),)
+    return VerifiedEvent(Event(id_, pubkey, 1_750_000_000 + n, 7, tags, "+", "00" * 64))
+
+
+async def _count_seconds(store: SqliteStore, reactions: int) -> float:
+    times = []
+    async with serve(store, port=0) as relay, connect(relay.url) as client:
+        for _ in range(20):
+            start = time.perf_counter()
+            answer = await client.ask("COUNT", "c", {"kinds": [7], "#e": [target(0)]})
+            times.append(time.perf_counter() - start)
+            assert answer[2]["count"] == reactions
+            assert "hll" in answer[2]
+    return median(times)
+
+
 async def crowd(report: Report, connections: int, events: int) -> None:
     """A small REQ while others ask for everything and read nothing, and the relay's memory then."""
     with tempfile.TemporaryDirectory() as folder:
@@ -255,6 +298,7 @@ def main() -> None:
         asyncio.run(crowd(report, *((16, 40) if options.quick else (64, 120))))
     else:
         report.note("the CPU of another process is read from /proc, which Linux has")
+    asyncio.run(hot(report, 6_000 if options.quick else 60_000))
     report.finish()
 
 

@@ -50,6 +50,7 @@ from nostr_client.watch.worker import LibraryLog, Worker
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from nostr_client.assertions.reading import Asserted
     from nostr_client.codecs.event import Event
     from nostr_client.codecs.keys import Signer, VerifiedEvent
     from nostr_client.codecs.nip11 import RelayInfo
@@ -370,6 +371,39 @@ class NostrClient:
         return [
             (url, self.pool.relay(url, stranger=url in chosen.strangers)) for url in chosen.relays
         ]
+
+    async def assertions(
+        self,
+        query: Query,
+        providers: Sequence[str] = (),
+        *,
+        trusted_by: str | None = None,
+        relays: RelayNames | None = None,
+    ) -> list[Asserted]:
+        """Return what providers (NIP-85) assert about the target of a canonical query, in order.
+
+        An assertion is a number that somebody else counted: `count` never uses it. `providers` are
+        npubs or hex pubkeys; without any, those that the user `trusted_by` declares (kind 10040,
+        the public part), which the relays then see asked for: none, if there is no declaration.
+        Takes twice the group's deadline at most. Raises InvalidInput for a query that no card
+        answers, and without either; NoRelays, StoreError. Safe to cancel.
+        """
+        from nostr_client.assertions import reading
+        from nostr_client.codecs import nip19
+
+        if not providers and trusted_by is None:
+            raise InvalidInput("no provider: name one, or who declares some (kind 10040)")
+        subject = reading.subject_of_query(query)
+        whom = tuple(map(nip19.decode_pubkey, providers))
+        urls = [relay.url for _, relay in await self._relays_for(query, relays)]
+        if not whom and trusted_by is not None:
+            user = nip19.decode_pubkey(trusted_by)
+            found = await reading.read_declaration(self.pool, urls, user)
+            whom, places = ((), ()) if found is None else reading.declared(found, subject)
+            urls = list(dict.fromkeys([*urls, *map(normalize, places)]))
+        if not whom:
+            return []
+        return await reading.read_assertions(self.pool, urls, whom, query, now=self._now())
 
     async def explain(
         self, query: Query | Filter | Sequence[Filter], *, relays: RelayNames | None = None

@@ -347,6 +347,14 @@ class AgentApi:
     async def cancel_rebuild(self) -> schema.Done:
         """Cancel the bulk rebuild; what is live stays as it is."""
 
+    @route("GET", "/v1/assertions")
+    async def assertions(self) -> schema.Assertions:
+        """What became of the published cards (NIP-85)."""
+
+    @route("POST", "/v1/assertions/run", status=202)
+    async def run_assertions(self) -> schema.Done:
+        """Publish the cards that changed, now."""
+
     @route("GET", "/v1/retention")
     async def retention(self) -> schema.Retention:
         """What is removed when it gets old."""

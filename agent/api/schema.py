@@ -13,6 +13,7 @@ from msgspec import Meta, field
 from agent.api.shapes import (
     Added,
     Answer,
+    Assertions,
     Body,
     CounterLink,
     CounterLinks,
@@ -37,6 +38,7 @@ from agent.api.shapes import (
     read_only,
 )
 from agent.specs import CoverageSpec, SyncSpec
+from nostr_client.assertions.report import Asserted
 from nostr_client.codecs.nip11 import RelayInfo
 from nostr_client.count.figures import Counted, Figure, WeighedClaim, Within
 from nostr_client.counters.lineage import Arrival
@@ -118,7 +120,10 @@ class Reloaded(Answer, frozen=True):
 
 
 class WatchState(Answer, frozen=True):
-    """A watch and how it stands; `changes` over an hour, a day and a week, where known."""
+    """A watch and how it stands; `changes` over an hour, a day and a week, where known.
+
+    `asserted`: what its providers assert (NIP-85), which is no part of `figure`.
+    """
 
     spec: Watch
     origin: Origin
@@ -132,6 +137,7 @@ class WatchState(Answer, frozen=True):
     spark: tuple[int, ...] = ()
     failing: tuple[str, ...] = ()
     within: Within | None = None
+    asserted: tuple[Asserted, ...] = ()
 
 
 class Watches(Answer, frozen=True):
@@ -291,6 +297,7 @@ __all__ = [
     "AlertSpec",
     "Answer",
     "Arrival",
+    "Assertions",
     "Audit",
     "Body",
     "Capabilities",

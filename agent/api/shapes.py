@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from agent.specs import RetentionRule
+from nostr_client.assertions.report import PublishReport
 from nostr_client.counters.lineage import Arrival
 from nostr_client.counters.shown import Counter, Integer
 from nostr_client.errors import NostrTallyError
@@ -197,6 +198,21 @@ class Retention(Answer, frozen=True):
     ran_at: float | None = None
     removed: int = 0
     removed_total: int = 0
+
+
+class Assertions(Answer, frozen=True):
+    """What became of the cards (NIP-85) of one key; `on` is false where none are published.
+
+    `why`: why the newest run published nothing, or "". `report`: what it did, and what each relay
+    took; null before the first run.
+    """
+
+    on: bool
+    pubkey: str = ""
+    relays: tuple[str, ...] = ()
+    ran_at: float | None = None
+    why: str = ""
+    report: PublishReport | None = None
 
 
 HEAP: Final = r"^([1-9][0-9]{0,3}g|(51[2-9]|5[2-9][0-9]|[6-9][0-9]{2}|[1-9][0-9]{3})m)(?!\n)$"

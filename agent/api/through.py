@@ -89,7 +89,8 @@ class ThroughAgent:
 
     async def watch(self, name: str) -> Kept:
         found = await self._client.watch(name)
-        return await self._kept(found.spec, found.spark)
+        kept = await self._kept(found.spec, found.spark)
+        return kept._replace(asserted=found.asserted)
 
     async def _kept(self, watch: Watch, spark: tuple[int, ...]) -> Kept:
         found = await self._client.history(watch.name, limit=1)
@@ -192,6 +193,20 @@ class ThroughAgent:
     async def coverages(self) -> Mapping[str, CoverageRun]:
         found = (await self._client.coverages()).coverages
         return {one.spec.name: one.run for one in found if one.run is not None}
+
+    # Cards.
+
+    async def assertions(self) -> Mapping[str, Any]:
+        return _object(await self._client.assertions())
+
+    async def run_assertions(self) -> Mapping[str, Any]:
+        before = (await self._client.assertions()).ran_at
+        await self._client.run_assertions()
+        found = await self._client.assertions()
+        while found.ran_at == before:
+            await asyncio.sleep(LOOK_S)
+            found = await self._client.assertions()
+        return _object(found)
 
 
 def _object(value: msgspec.Struct) -> Mapping[str, Any]:

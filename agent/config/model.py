@@ -336,6 +336,44 @@ class CountersSection(Section, frozen=True):
     ] = ()
 
 
+class AssertionsSection(Section, frozen=True):
+    """Counts that are published as signed cards, which other clients read (NIP-85)."""
+
+    key_file: Annotated[
+        str,
+        Meta(description="file with a key for cards alone, never yours; empty: none are published"),
+    ] = ""
+    relays: Annotated[Urls, Meta(max_length=50, description="where to; empty: relays.default")] = ()
+    watches: Annotated[
+        tuple[Name, ...],
+        Meta(max_length=10_000, description="whose subjects get a card with the watch's number"),
+    ] = ()
+    subjects: Annotated[
+        tuple[Annotated[str, Meta(min_length=1, max_length=4096)], ...],
+        Meta(max_length=100_000, description="npub, note, nevent, naddr, or i:IDENTIFIER (NIP-73)"),
+    ] = ()
+    followed_by: Annotated[
+        str, Meta(max_length=200, description="a key: everybody whom it follows, by the store")
+    ] = ""
+    interval: Annotated[
+        Duration, Meta(description="how often the store is counted; each run reads all its events")
+    ] = "1h"
+    step: Annotated[
+        float,
+        Meta(ge=0, le=100, description="percent by which a number changes before it is sent again"),
+    ] = 1.0
+    fields: Annotated[
+        tuple[Annotated[str, Meta(max_length=64)], ...],
+        Meta(max_length=50, description="personal fields that are published too"),
+    ] = ()
+    claimed_zaps: Annotated[
+        bool, Meta(description="count zap receipts that no known wallet signed; a key keeps it")
+    ] = False
+    name: Annotated[str, Meta(max_length=200, description="in the profile of the key")] = (
+        "nostr-tally"
+    )
+
+
 class RetentionSection(Section, frozen=True):
     """What is removed again; without rules nothing is."""
 
@@ -359,6 +397,7 @@ class Config(Section, frozen=True):
     relay: LocalRelaySection = LocalRelaySection()
     api: ApiSection = ApiSection()
     counters: CountersSection = CountersSection()
+    assertions: AssertionsSection = AssertionsSection()
     retention: RetentionSection = RetentionSection()
     watches: Annotated[tuple[Watch, ...], Meta(max_length=10_000)] = ()
     syncs: Annotated[tuple[SyncSpec, ...], Meta(max_length=1_000)] = ()

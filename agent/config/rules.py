@@ -9,6 +9,9 @@ from agent.config.counters import check_counters
 from agent.relay.listen import allowed_origin, own_url, parse_address, web_origin
 from agent.selection import sync_filters
 from agent.specs import check_http_url
+from nostr_client.assertions.cards import CardOptions
+from nostr_client.assertions.fields import subject_of
+from nostr_client.assertions.reading import subject_of_query
 from nostr_client.codecs import nip19
 from nostr_client.codecs.proxies import NO_PROXY, parse_proxy
 from nostr_client.codecs.relay_url import normalize
@@ -19,9 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from agent.config.check import Complain, Found, Path
-    from agent.config.model import Config, RelaysSection
+    from agent.config.model import AssertionsSection, Config, RelaysSection
     from agent.specs import CoverageSpec, SyncSpec
     from nostr_client.watch.definition import AlertSpec, Watch
+
+SHORTEST_RUN_S: Final = 60.0
+"""Seconds between two runs at least that count a whole store."""
 
 SHORTEST_OWN_S: Final = 0.1
 """Seconds between two rounds at least where no stranger's relay is asked for a number."""
@@ -50,6 +56,8 @@ def check(found: Found, complain: Complain) -> None:
     if found.wrong.isdisjoint({"counters", "identity"}):
         check_counters(config, complain)
     _check_addresses(config, complain)
+    if "assertions" not in found.wrong:
+        _check_assertions(config.assertions, complain)
     if config.identity.key_file and config.identity.key_command:
         complain(("identity", "key_command"), "give a file or a command, not both")
     if bool(config.relay.tls_cert) != bool(config.relay.tls_key):
@@ -60,6 +68,10 @@ def check_watch(watch: Watch, complain: Complain, path: Path = ()) -> None:
     """One watch: its question, relays and alerts."""
     _try(complain, (*path, "target" if watch.query else "filters"), _ask, watch)
     _try(complain, (*path, "interval"), check_interval, watch.interval)
+    for n, key in enumerate(watch.providers):
+        _try(complain, (*path, "providers", n), nip19.decode_pubkey, key)
+    if watch.providers:
+        _try(complain, (*path, "providers"), _asserted, watch)
     for field in ("relays", "excluded", "trusted"):
         _check_urls(getattr(watch, field), complain, (*path, field))
     _check_alerts(watch.alerts, parse_condition, complain, path)
@@ -82,6 +94,15 @@ def _check_alerts(
 def _ask(watch: Watch) -> None:
     """Raise InvalidInput unless the watch has a question."""
     _ = watch.question
+
+
+def _asserted(watch: Watch) -> None:
+    """Raise InvalidInput for a question that no card of NIP-85 answers."""
+    try:
+        question = watch.question
+    except InvalidInput:
+        return  # that is said already
+    subject_of_query(question)
 
 
 def check_sync(sync: SyncSpec, complain: Complain, path: Path = ()) -> None:
@@ -155,6 +176,19 @@ def _check_intervals(config: Config, complain: Complain) -> None:
         found += [(("counters", name, n, "interval"), one.interval) for n, one in enumerate(links)]
     for path, interval in found:
         _try(complain, path, check_interval, interval, SHORTEST_OWN_S)
+
+
+def _check_assertions(section: AssertionsSection, complain: Complain) -> None:
+    _check_urls(section.relays, complain, ("assertions", "relays"))
+    _try(complain, ("assertions", "interval"), check_interval, section.interval, SHORTEST_RUN_S)
+    if section.followed_by:
+        _try(complain, ("assertions", "followed_by"), nip19.decode_pubkey, section.followed_by)
+    for n, subject in enumerate(section.subjects):
+        _try(complain, ("assertions", "subjects", n), subject_of, subject)
+    options = CardOptions(personal=frozenset(section.fields), step=section.step / 100)
+    _try(complain, ("assertions", "fields"), options.check)
+    if section.key_file and not (section.watches or section.subjects or section.followed_by):
+        complain(("assertions",), "names nobody: give watches, subjects or followed_by")
 
 
 def _check_addresses(config: Config, complain: Complain) -> None:

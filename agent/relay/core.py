@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
     from agent.relay.context import Context
+    from agent.relay.merged import MergedNumbers
     from agent.relay.options import RelayOptions
     from agent.relay.outputs import Output, SaveJob, Subscription
     from agent.relay.session import Session
@@ -75,7 +76,10 @@ class Route:
 
 
 class Core:
-    """One relay without its sockets. `on_event` gets the id of each event to save, and `url`."""
+    """One relay without its sockets. `on_event` gets the id of each event to save, and `url`.
+
+    `merged`: what answers on the path of merged numbers; None where there is no such path.
+    """
 
     def __init__(
         self,
@@ -83,8 +87,10 @@ class Core:
         context: Context,
         url: str = "",
         on_event: Callable[[str, str], None] | None = None,
+        merged: MergedNumbers | None = None,
     ) -> None:
         self.store = store
+        self.merged = merged
         self.context = context
         self.hub: Hub[Route] = Hub()
         self.threads = ThreadPoolExecutor(WORKERS, thread_name_prefix="relay")

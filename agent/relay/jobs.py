@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from agent.relay.limits import check_filters
+from agent.relay.merged import answered
 from agent.relay.negotiation import FILTER_INVALID, FILTER_NOT_FOUND
-from agent.relay.outputs import CountJob, FetchJob, NegOpenJob, NegStepJob, SaveJob
+from agent.relay.outputs import CountJob, FetchJob, MergedJob, NegOpenJob, NegStepJob, SaveJob
 from agent.relay.visibility import Refused, Visible
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.messages import Hint
@@ -146,6 +147,10 @@ async def _do(job: Job, core: Core, connection: Reader) -> Sequence[Output]:
             return await _fetch(job, core, connection)
         case CountJob():
             return await _count(job, core, connection)
+        case MergedJob():
+            assert core.merged is not None
+            core.context.counted["merged_counts"] += 1
+            return await answered(job, core.merged)
         case NegOpenJob():
             return await open_session(job, core, connection.session)
         case NegStepJob():

@@ -72,6 +72,14 @@ class CountJob:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class MergedJob:
+    """A COUNT of merged numbers; the answer is a frame."""
+
+    query_id: str
+    filters: tuple[Filter, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class SaveJob:
     """An EVENT that was let in; the outcome goes to `Session.saved`."""
 
@@ -139,5 +147,5 @@ class End:
     reason: str
 
 
-Job = FetchJob | CountJob | SaveJob | NegOpenJob | NegStepJob
+Job = FetchJob | CountJob | MergedJob | SaveJob | NegOpenJob | NegStepJob
 Output = str | Job | Watch | Unwatch | Settle | End

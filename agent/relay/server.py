@@ -21,6 +21,7 @@ from agent.relay.core import Core
 from agent.relay.guard import admit, bearer, check_listen
 from agent.relay.limits import Addresses, events_bucket
 from agent.relay.listen import bind, normal_urls, own_urls, relay_url, tls_context
+from agent.relay.merged import PATH, MergedSession
 from agent.relay.options import RelayOptions
 from agent.relay.outputs import End
 from agent.relay.policy import everything
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from socket import socket
     from ssl import SSLContext
 
+    from agent.relay.merged import MergedNumbers
     from nostr_client.codecs.event import Event
     from nostr_client.network.pacing import TokenBucket
     from nostr_client.store.base import EventStore, Outcome
@@ -142,8 +144,11 @@ class RelayServer:
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one HTTP request: a WebSocket, the NIP-11 document, or a word to a person."""
-        if request.path != "/":
+        merged = request.path == PATH and self._core.merged is not None
+        if request.path != "/" and not merged:
             return web.Response(status=404, text="The relay is at /.\n")
+        if merged and not self.counts_for_all:
+            return web.Response(status=404, text="No watch has merged = true.\n")
         if request.method == "OPTIONS":
             return web.Response(status=204, headers=_CORS)
         token = bearer(request.headers.get("Authorization"), request.query.get("token"))
@@ -159,10 +164,17 @@ class RelayServer:
         if websocket and self._core.stopped:
             return web.Response(status=503, text="The relay broke down.\n")
         if websocket:
-            return await self._websocket(request, host, entry.read_only_reason)
+            session = MergedSession if merged else Session
+            return await self._websocket(request, host, entry.read_only_reason, session)
         if info.wants_info(request.headers.get("Accept")):
-            return web.json_response(self.document(), content_type=info.ACCEPT, headers=_CORS)
+            found = info.merged_document(self._core.options) if merged else self.document()
+            return web.json_response(found, content_type=info.ACCEPT, headers=_CORS)
         return web.Response(text="This is a Nostr relay; use a Nostr client.\n", headers=_CORS)
+
+    @property
+    def counts_for_all(self) -> bool:
+        """Whether the path of merged numbers has any."""
+        return self._core.merged is not None and self._core.merged.is_on
 
     def document(self) -> dict[str, object]:
         """The NIP-11 document."""
@@ -172,7 +184,11 @@ class RelayServer:
         return info.document(options, search=search, write_restricted=restricted)
 
     async def _websocket(
-        self, request: web.BaseRequest, host: str, read_only_reason: str
+        self,
+        request: web.BaseRequest,
+        host: str,
+        read_only_reason: str,
+        session: type[Session],
     ) -> web.StreamResponse:
         address = request.remote or ""
         refusal = self._addresses.refusal(address)
@@ -182,7 +198,7 @@ class RelayServer:
         share = self._addresses.enter(address, self._now())
         peer = self._peer(address, share.bucket, host, read_only_reason)
         with self._counted_in(address):
-            return await self._serve(request, peer)
+            return await self._serve(request, session(self._core.context, peer))
 
     @contextmanager
     def _counted_in(self, address: str) -> Iterator[None]:
@@ -207,7 +223,7 @@ class RelayServer:
             read_only_reason=reason,
         )
 
-    async def _serve(self, request: web.BaseRequest, peer: Peer) -> web.StreamResponse:
+    async def _serve(self, request: web.BaseRequest, session: Session) -> web.StreamResponse:
         options = self._core.options
         ws = web.WebSocketResponse(
             timeout=CLOSE_S,
@@ -219,7 +235,7 @@ class RelayServer:
             await ws.prepare(request)
         except ConnectionError:  # the client has disconnected: nothing to log
             return web.Response()
-        connection = Connection(self._core, Session(self._core.context, peer), Sender(request, ws))
+        connection = Connection(self._core, session, Sender(request, ws))
         self._core.context.counted["connections"] += 1
         end = await connection.run(_frames(ws))
         if end is not None:
@@ -257,12 +273,14 @@ async def serve(
     clock: Clock | None = None,
     on_break: Callable[[], object] | None = None,
     on_event: Callable[[str, str], None] | None = None,
+    merged: MergedNumbers | None = None,
 ) -> AsyncIterator[RelayServer]:
     """Serve `store` as a relay while the block runs; port 0 takes a free one.
 
     `on_break` is called when the relay can do nothing any more (its ingest broke): leave the block
     then, which raises why. `on_event` gets the id of each valid event of a client, and the relay's
-    own URL, before it is saved.
+    own URL, before it is saved. `merged`: what COUNT is answered with on `/merged`; by default that
+    path does not exist.
 
     Leaving the block refuses new connections, answers every EVENT that was taken, and closes all
     sockets with 1001. Raises InvalidInput when the address needs TLS, a token or a policy that
@@ -281,7 +299,7 @@ async def serve(
         clock=clock or Clock(),
     )
     store.answer_for(context.urls)
-    core = Core(store, context, relay_url("wss" if tls else "ws", host, port), on_event)
+    core = Core(store, context, relay_url("wss" if tls else "ws", host, port), on_event, merged)
     server = RelayServer(core, host, port)
     async with _running(core, server, listener, tls, on_break):
         yield server

@@ -17,6 +17,7 @@ from agent.relay.outputs import (
     CountJob,
     End,
     FetchJob,
+    MergedJob,
     NegOpenJob,
     NegStepJob,
     SaveJob,
@@ -366,7 +367,7 @@ class Session:
                 if not self.is_open(job.subscription):
                     return []
                 return self._end_subscription(job.subscription, reason)
-            case CountJob():
+            case CountJob() | MergedJob():
                 return [Closed(job.query_id, reason).to_json()]
             case SaveJob():
                 return [Ok(job.event.id, accepted=False, message=reason).to_json()]

@@ -20,10 +20,16 @@ from agent.maintenance.retention import KIND as HOUSE
 from agent.maintenance.retention import RetentionRunner
 from agent.relay_eviction import RelayEviction
 from agent.selection import chosen
+from agent.service.asserted import KIND as ASSERTED
+from agent.service.asserted import AssertedRunner
+from agent.service.assertions import KIND as ASSERTIONS
+from agent.service.assertions import AssertionRunner
 from agent.service.linking import LinkRunner
+from agent.service.merged import MergedWatches
 from agent.service.metrics import Metrics
 from agent.service.parts import make_counter, make_coverage, make_finder, make_streams
 from agent.service.reindexing import RebuildRunner
+from agent.service.relaying import merged_urls
 from agent.service.specs import Specs
 from agent.specs import SyncSpec
 from agent.syncing import AT_ONCE, SyncRunner
@@ -48,6 +54,7 @@ if TYPE_CHECKING:
     from agent.config.model import RelaysSection
     from agent.log import Log
     from agent.service.parts import Parts
+    from nostr_client.assertions.report import Asserted
     from nostr_client.count.asking import CountOptions
     from nostr_client.network.outbox import RelayFinder
     from nostr_client.store.disk_budget import Space
@@ -90,6 +97,7 @@ class Agent:
             history=database,
             ingest=parts.ingest,
         )
+        self.merged = MergedWatches(self.engine)
         self.states = WatchStates(database, lambda: self.engine.watches, self.watch_specs.all)
         self.syncing = SyncRunner(
             clock,
@@ -112,14 +120,25 @@ class Agent:
             lambda shown: self.feed.publish(coverage=views.coverage(shown)),
             self.alerts.check_coverage,
         )
+        self.assertions = AssertionRunner(clock, log, parts)
+        self.asserted = AssertedRunner(clock, self.engine, parts.pool, self._show_asserted)
         self.reindexing = RebuildRunner(clock, log, parts.store, parts.index)
         self.worker.runners |= {
             SYNC: self.syncing.run,
             HOUSE: self._keep_house,
             LINK: self.linking.run,
             COVERAGE: self.coverages.run,
+            ASSERTIONS: self.assertions.run,
+            ASSERTED: self.asserted.run,
         }
-        self.worker.sources += [self.syncing, self.retention, self.linking, self.coverages]
+        self.worker.sources += [
+            self.syncing,
+            self.retention,
+            self.linking,
+            self.coverages,
+            self.assertions,
+            self.asserted,
+        ]
         self.stored = 0
         """Events of the store when the metrics were last asked for."""
         self.metrics = Metrics(
@@ -148,6 +167,7 @@ class Agent:
         await self.sync_specs.load(config.syncs, self.log)
         self.alerts.configure([*config.watches, *config.coverage])
         self.retention.section = config.retention
+        self.assertions.configure(config.assertions, config.relays)
         self.engine.counter = make_counter(config, self.parts.store, self.clock)
         self.engine.options = self._count_options(config)
         if self._relays != config.relays:
@@ -186,7 +206,7 @@ class Agent:
         self.engine.wanted = Wanted(
             watches=watches,
             default=relays.default,
-            denied=relays.denied,
+            denied=(*relays.denied, *merged_urls(self.config.relay)),
             finder=self._finder,
         )
         self.syncing.configure(self.sync_specs.all(), relays)
@@ -214,7 +234,13 @@ class Agent:
         if not self.worker.is_running(f"{LINK} {name}"):
             self.worker.nudge(f"{LINK} {name}", SOON_S)
 
+    def _show_asserted(self, name: str, found: Sequence[Asserted]) -> None:
+        shown = self.states.show_asserted(name, found)
+        if shown is not None:
+            self.feed.publish(watch=shown)
+
     async def _merged(self, merge: Merge) -> None:
+        self.merged.take(merge)
         shown = await self.states.take(merge)
         if shown is None:
             return

@@ -17,6 +17,8 @@ from agent.counters.links import KIND as LINK
 from agent.maintenance.coverage import KIND as COVERAGE
 from agent.maintenance.retention import KEEPING
 from agent.maintenance.retention import KIND as HOUSE
+from agent.service.assertions import CARDS
+from agent.service.assertions import KIND as ASSERTIONS
 from agent.service.counters import CounterCalls
 from agent.specs import with_known_webhooks
 from agent.syncing import KIND as SYNC
@@ -389,6 +391,15 @@ class AgentBackend(CounterCalls):
         if index is None:
             raise Refusal(409, "no_index", "this agent keeps no derived tables: set store.index")
         return index
+
+    async def assertions(self) -> schema.Assertions:
+        return self._agent.assertions.shown
+
+    async def run_assertions(self) -> schema.Done:
+        if not self._agent.assertions.shown.on:
+            raise Refusal(409, "no_cards", "no cards are published: set assertions.key_file")
+        self._agent.worker.nudge(f"{ASSERTIONS} {CARDS}")
+        return schema.Done()
 
     async def retention(self) -> schema.Retention:
         return self._agent.retention.shown()

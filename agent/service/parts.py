@@ -13,11 +13,13 @@ from agent.config.model import BUILT_IN
 from agent.maintenance.index import Indexing
 from agent.service.relay_state import RELAY_BOOK, RelayBook
 from agent.state import AGENT
+from nostr_client.assertions import ASSERTIONS
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.count.asking import CountOptions
 from nostr_client.count.claims import CLAIMS, ClaimBook
 from nostr_client.count.merge import TrustPolicy
 from nostr_client.count.procedure import Counter
+from nostr_client.count.wallets.rows import WALLETS
 from nostr_client.counters.base import NoStream
 from nostr_client.counters.config import StreamConfig
 from nostr_client.counters.engine.schema import MIGRATIONS as COUNTERS
@@ -164,7 +166,18 @@ async def _open_store(
     return await SqliteStore.open(
         path,
         urls=urls,
-        migrations=[CLAIMS, COUNTERS, WATCHES, AGENT, OUTBOX, RELAY_BOOK, REPAIRS, COVERAGES],
+        migrations=[
+            CLAIMS,
+            WALLETS,
+            COUNTERS,
+            WATCHES,
+            ASSERTIONS,
+            AGENT,
+            OUTBOX,
+            RELAY_BOOK,
+            REPAIRS,
+            COVERAGES,
+        ],
         options=options,
         clock=clock.wall,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agent.relay.listen import normal_urls, own_urls, parse_address
+from agent.relay.merged import PATH
 from agent.relay.options import Access, RelayOptions
 from agent.relay.policy import all_of, everything, only_keys, only_wanted
 from agent.relay.server import following, serve
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agent.config.model import LocalRelaySection
+    from agent.relay.merged import MergedNumbers
     from agent.relay.policy import WritePolicy
     from agent.service.parts import Parts
     from agent.syncing import SyncRunner
@@ -89,11 +91,17 @@ def relay_urls(section: LocalRelaySection) -> list[str]:
     return normal_urls(own_urls(options, *parse_address(section.listen)))
 
 
+def merged_urls(section: LocalRelaySection) -> list[str]:
+    """URLs of the path of merged numbers: none of them is a relay to ask."""
+    return [f"{url.rstrip('/')}{PATH}" for url in relay_urls(section)]
+
+
 async def serve_relay(
     stack: AsyncExitStack,
     section: LocalRelaySection,
     parts: Parts,
     wanted: WantedFilters,
+    merged: MergedNumbers,
     on_break: Callable[[], object],
 ) -> str:
     """Serve the store for as long as the stack lives; the relay's URL, "" where it is off.
@@ -107,7 +115,7 @@ async def serve_relay(
     options = relay_options(section, wanted)
     served = serve(
         parts.store, host=host, port=port, options=options, on_break=on_break,
-        on_event=parts.provenance.note,
+        on_event=parts.provenance.note, merged=merged,
     )  # fmt: skip
     server = await stack.enter_async_context(served)
     await stack.enter_async_context(following(parts.store, server))

@@ -157,7 +157,9 @@ async def running(
             door = await stack.enter_async_context(front_door(config.api))
         wanted = WantedFilters(agent.engine, agent.syncing)
         stopping = stopping or asyncio.Event()
-        backend.relay_url = await serve_relay(stack, config.relay, parts, wanted, stopping.set)
+        backend.relay_url = await serve_relay(
+            stack, config.relay, parts, wanted, agent.merged, stopping.set
+        )
         stack.callback(agent.feed.close)
         if publish:
             stack.enter_context(runfile(door.api.url, backend.relay_url, config.api, log))

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from agent.config.model import ApiSection, IdentitySection
+    from agent.config.model import ApiSection, AssertionsSection, IdentitySection
+    from nostr_client.codecs.keys import Signer
 
 
 COMMAND_S: Final = 30.0
@@ -37,6 +38,25 @@ def make_signer(section: IdentitySection) -> KeySigner | None:
     else:
         return None
     return KeySigner.from_nsec(text.strip(), where)
+
+
+def make_card_signer(section: AssertionsSection, identity: Signer | None) -> KeySigner | None:
+    """The signer of cards, or None where none are published.
+
+    Raises InvalidInput for a key that is the identity's, InvalidKey.
+    """
+    if not section.key_file:
+        return None
+    path = user_path(section.key_file)
+    where = f"assertions.key_file: {path}"
+    try:
+        text = read_secret(path)
+    except OSError as error:
+        raise InvalidInput(f"{where}: {error.strerror or error}") from error
+    signer = KeySigner.from_nsec(text.strip(), where)
+    if identity is not None and identity.pubkey == signer.pubkey:
+        raise InvalidInput(f"{where}: is the identity's key; cards need one of their own")
+    return signer
 
 
 def _printed(command: tuple[str, ...]) -> str:

@@ -3,14 +3,35 @@
 Stored events enter; signed cards of people, events, addresses and identifiers leave, with each
 relay's response. Start with `fields` (what each number means), then `tally` (how it is
 counted), `cards` (which numbers are published, and when a card is signed again), `ledger` (which
-cards were published and which relay accepted them) and `publisher`.
+cards were published and which relay accepted them) and `publisher`; `run` does all of it once. Names are imported
+when they are first used: the report alone loads neither SQLite nor asyncio.
 """
 
-from nostr_client.assertions.cards import Card, CardOptions, cards_of
-from nostr_client.assertions.fields import FIELDS, Field
-from nostr_client.assertions.ledger import ASSERTIONS, Ledger
-from nostr_client.assertions.publisher import Publisher, PublishReport
-from nostr_client.assertions.tally import Tally
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nostr_client.assertions.cards import Card, CardOptions, cards_of
+    from nostr_client.assertions.fields import FIELDS, Field
+    from nostr_client.assertions.ledger import ASSERTIONS, Ledger
+    from nostr_client.assertions.publisher import Publisher
+    from nostr_client.assertions.report import PublishReport
+    from nostr_client.assertions.tally import Tally
+
+_EXPORTS: dict[str, str] = {
+    "ASSERTIONS": "ledger",
+    "FIELDS": "fields",
+    "Card": "cards",
+    "CardOptions": "cards",
+    "Field": "fields",
+    "Ledger": "ledger",
+    "PublishReport": "report",
+    "Publisher": "publisher",
+    "Tally": "tally",
+    "cards_of": "cards",
+}
 
 __all__ = [
     "ASSERTIONS",
@@ -24,3 +45,9 @@ __all__ = [
     "Tally",
     "cards_of",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _EXPORTS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_EXPORTS[name]}"), name)

@@ -17,7 +17,7 @@ from nostr_client.codecs.event import EventTemplate, Tag
 from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from nostr_client.assertions.tally import Tally, Value, Values
     from nostr_client.codecs.event import Event
@@ -169,8 +169,10 @@ def is_due(card: Card, before: Event | None, now: int, options: CardOptions) -> 
     return any(_differs(published[name], wanted[name], options.step) for name in wanted)
 
 
-def declaration(provider: str, relay: str, named: Collection[str], now: int) -> EventTemplate:
-    """Return the user's event (kind 10040) that trusts a provider.
+def declaration(
+    providers: Sequence[str], relay: str, named: Collection[str], now: int
+) -> EventTemplate:
+    """Return the user's event (kind 10040) that trusts providers (hex pubkeys).
 
     The trust is for `named` fields, as `kind:tag`, else for all that are not personal. Raises
     InvalidInput for a field that no card has.
@@ -180,7 +182,7 @@ def declaration(provider: str, relay: str, named: Collection[str], now: int) -> 
     if unknown:
         raise InvalidInput(f"no field {unknown[0]!r}: write KIND:TAG, such as 30382:followers")
     chosen = named or [name for name, one in known.items() if not one.personal]
-    tags = tuple((name, provider, relay) for name in chosen)
+    tags = tuple((name, provider, relay) for name in chosen for provider in providers)
     return EventTemplate(kind=DECLARATION, tags=tags, created_at=now)
 
 

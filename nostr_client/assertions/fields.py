@@ -11,6 +11,9 @@ from typing import Final
 
 import msgspec
 
+from nostr_client.codecs import nip19
+from nostr_client.errors import InvalidIdentifier
+
 USER: Final = 30382
 EVENT: Final = 30383
 ADDRESS: Final = 30384
@@ -196,3 +199,17 @@ def table() -> str:
             name = f"`{one.name}`" + (" (personal)" if one.personal else "")
             lines.append(f"| {kind} {SUBJECTS[kind]} | {name} | {one.unit} | {one.counts} |")
     return "\n".join(lines) + "\n"
+
+
+def subject_of(text: str) -> tuple[int, str]:
+    """Return the card's kind and `d` for what people type. Raises InvalidIdentifier."""
+    bare = text.strip()
+    if bare.startswith("i:") and len(bare) > 2:
+        return IDENTIFIER, bare[2:]
+    if nip19.looks_hex(bare):
+        raise InvalidIdentifier(
+            "64 hex characters may be a key or an event id: write npub1… or note1…"
+        )
+    what = "a subject: expected npub, note, nevent, naddr, or i:IDENTIFIER"
+    name, found = nip19.person_event_or_address(bare, what)
+    return {"p": USER, "e": EVENT, "a": ADDRESS}[name], found

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
 from nostr_client.assertions.cards import CardOptions, is_due
+from nostr_client.assertions.report import Delivery, PublishReport
 from nostr_client.codecs import kinds
 from nostr_client.codecs.event import EventTemplate
 from nostr_client.errors import (
@@ -44,32 +45,6 @@ IN_A_ROW: Final = 3
 
 _ENDS: Final = ("rate-limited", "restricted", "auth-required")
 """Refusals of our key, not of one event: this run skips the relay."""
-
-
-class RelayReport(msgspec.Struct, kw_only=True):
-    """The result for one relay: events accepted, refused by reason, and left."""
-
-    taken: int = 0
-    refused: dict[str, int] = {}
-    left: int = 0
-    error: str = ""
-
-
-class PublishReport(msgspec.Struct, kw_only=True):
-    """The result of one run. `withheld`: cards that are not published, by reason."""
-
-    signed: int = 0
-    unchanged: int = 0
-    retracted: int = 0
-    withheld: dict[str, int] = {}
-    incomplete: dict[str, int] = {}
-    """Published cards by the fields that their readers miss."""
-    relays: dict[str, RelayReport] = {}
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report as JSON values."""
-        made: dict[str, Any] = msgspec.to_builtins(self)
-        return made
 
 
 class Publisher:
@@ -155,7 +130,7 @@ class Publisher:
         A failure of a relay is in the report, not raised. Safe to cancel, and to repeat.
         """
         asked = {relay.url: relay for relay in map(pool.relay, relays)}
-        self.report.relays = {url: RelayReport() for url in asked}
+        self.report.relays = {url: Delivery() for url in asked}
         try:
             async with asyncio.timeout(timeout), task_group() as group:
                 for relay in asked.values():
@@ -166,7 +141,7 @@ class Publisher:
         for url, report in self.report.relays.items():
             report.left = await self._ledger.left(url)
 
-    async def _bring(self, relay: Relay, report: RelayReport) -> None:
+    async def _bring(self, relay: Relay, report: Delivery) -> None:
         after, run = 0, _Run()
         while not run.error:
             some = await self._ledger.pending(relay.url, after, BATCH)
@@ -187,7 +162,7 @@ class Publisher:
         some: Sequence[Pending],
         taken: list[Pending],
         run: _Run,
-        report: RelayReport,
+        report: Delivery,
     ) -> None:
         """Send events, AT_ONCE at a time, until the relay has all or is to be skipped."""
         waiting = iter(some)
@@ -216,7 +191,7 @@ class _Run:
         self.in_a_row = 0
         self.error = ""
 
-    def failed(self, error: RelayError, report: RelayReport) -> None:
+    def failed(self, error: RelayError, report: Delivery) -> None:
         if isinstance(error, RelayRefused) and not isinstance(error, HeldBack):
             _add(report.refused, clip(error.reason, 100))
             if error.prefix in _ENDS:

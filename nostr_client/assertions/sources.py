@@ -66,21 +66,27 @@ async def why_not_whole(store: SqliteStore, tally: Tally, now: int) -> str:
 
 async def measured_by(
     store: SqliteStore, names: Sequence[str]
-) -> dict[tuple[int, str], dict[str, Measured]]:
-    """Return the newest numbers of watches, by subject and field.
+) -> tuple[dict[tuple[int, str], dict[str, Measured]], dict[tuple[int, str], str]]:
+    """Return the newest numbers of watches, by subject and field, and the subjects that lack one,
+    with the reason.
 
-    Raises InvalidInput for a watch that does not exist, that has no number yet, or whose question
-    matches no field in the same unit.
+    Raises InvalidInput for a watch that does not exist, or whose question matches no field in the
+    same unit.
     """
     found: dict[tuple[int, str], dict[str, Measured]] = {}
+    waiting: dict[tuple[int, str], str] = {}
     book = WatchRepository(store.database)
     for name in names:
         got = await book.get(name)
         if got is None:
             raise InvalidInput(f"no watch named {name!r}")
         subject, field = _subject_of(got[0])
-        found.setdefault(subject, {})[field] = await _newest(store, book, got[0])
-    return found
+        measured = await _newest(store, book, got[0])
+        if measured is None:
+            waiting[subject] = f"watch {name!r} has no number yet: run it first"
+        else:
+            found.setdefault(subject, {})[field] = measured
+    return found, waiting
 
 
 def _subject_of(watch: Watch) -> tuple[tuple[int, str], str]:
@@ -93,10 +99,10 @@ def _subject_of(watch: Watch) -> tuple[tuple[int, str], str]:
     )
 
 
-async def _newest(store: SqliteStore, book: WatchRepository, watch: Watch) -> Measured:
+async def _newest(store: SqliteStore, book: WatchRepository, watch: Watch) -> Measured | None:
     points = await book.history(watch.name)
     if not points:
-        raise InvalidInput(f"watch {watch.name!r} has no number yet: run it first")
+        return None
     point = points[-1]
     asked = await book.relays(watch.name) or ()
     claims = await ClaimBook(store.database).recall(asked_of(watch.question), point.at)

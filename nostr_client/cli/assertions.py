@@ -10,25 +10,30 @@ import click
 
 from nostr_client.cli.entry import FAILURE, NO_RELAY, OK, CommandGroup, run_async
 from nostr_client.cli.key import KEY_VARIABLE, key_file_option, load_signer, optional_signer
-from nostr_client.cli.output import console, json_option, plain_table, print_json, say
+from nostr_client.cli.output import (
+    console,
+    json_option,
+    moment,
+    plain_table,
+    print_json,
+    say,
+)
 from nostr_client.cli.parameters import Seconds
-from nostr_client.cli.place import Place, store_option
-from nostr_client.cli.questions import dry_run_option, from_option, listed
+from nostr_client.cli.place import Place, place_option, store_option, the_agent
+from nostr_client.cli.questions import dry_run_option, from_option, listed, provider_option
 from nostr_client.cli.relays import chosen_relays, network_options, relay_option
 from nostr_client.codecs.display import plural
-from nostr_client.errors import InvalidIdentifier, InvalidInput
+from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from nostr_client.assertions import CardOptions, Publisher, PublishReport
-    from nostr_client.assertions.tally import Tally
+    from nostr_client.assertions.run import Subject
     from nostr_client.codecs.keys import KeySigner
     from nostr_client.options import Options
     from nostr_client.store.sqlite import SqliteStore
-
-Subject = tuple[int, str]
 
 
 @click.group(cls=CommandGroup)
@@ -124,6 +129,7 @@ def publish(
     --key-file names a key for cards only, never your identity's.
     """
     from nostr_client.assertions import CardOptions
+    from nostr_client.assertions.fields import subject_of
 
     ranked = ("rank",) if how["root"] else ()
     options = CardOptions(personal=frozenset((*how["personal"], *ranked)), step=how["step"] / 100)
@@ -156,11 +162,56 @@ def retract(
     as_json: bool,
 ) -> None:
     """Ask the relays to delete the cards of subjects (kind 5, NIP-09)."""
+    from nostr_client.assertions.fields import subject_of
+
     named = [subject_of(one) for one in subjects]
     urls, signer = chosen_relays(relays), load_signer(key_file)
     report = run_async(_retract(Place(store).path, signer, urls, named, network))
     _show(report, as_json)
     ctx.exit(_code(report))
+
+
+@assertions.command()
+@click.option("--run", is_flag=True, help="Publish what changed first, and wait for it.")
+@place_option
+@json_option
+@click.pass_context
+def status(ctx: click.Context, run: bool, place: Place, as_json: bool) -> None:
+    """Show what became of the cards that the agent publishes."""
+    found = run_async(_status(place, run=run))
+    if as_json:
+        print_json(found)
+    elif not found["on"]:
+        say("the agent publishes no cards: set key_file in [assertions] of its configuration")
+    else:
+        _show_status(found)
+    ctx.exit(_status_code(found))
+
+
+async def _status(place: Place, *, run: bool) -> Mapping[str, Any]:
+    async with the_agent(place) as agent:
+        return await (agent.run_assertions() if run else agent.assertions())
+
+
+def _show_status(found: Mapping[str, Any]) -> None:
+    import msgspec
+
+    from nostr_client.assertions import PublishReport
+
+    if found["ran_at"] is None:
+        say("the first run has not ended yet")
+    elif found["why"]:
+        say(f"nothing was published {moment(found['ran_at'])}: {found['why']}")
+    else:
+        say(f"published {moment(found['ran_at'])} by {found['pubkey']}")
+        _show(msgspec.convert(found["report"], PublishReport), as_json=False)
+
+
+def _status_code(found: Mapping[str, Any]) -> int:
+    if not found["on"] or found["why"]:
+        return FAILURE
+    report = found["report"]
+    return FAILURE if report and any(one["left"] for one in report["relays"].values()) else OK
 
 
 @assertions.command()
@@ -182,7 +233,7 @@ def fields(as_json: bool) -> None:
 
 
 @assertions.command()
-@click.option("--provider", metavar="KEY", required=True, help="Trust cards that this key signs.")
+@provider_option
 @click.option(
     "--for-field",
     "named",
@@ -193,9 +244,12 @@ def fields(as_json: bool) -> None:
 @relay_option
 @key_file_option
 def declare(
-    provider: str, named: tuple[str, ...], relays: tuple[str, ...], key_file: str | None
+    providers: tuple[str, ...],
+    named: tuple[str, ...],
+    relays: tuple[str, ...],
+    key_file: str | None,
 ) -> None:
-    """Print the event (kind 10040) in which a user trusts a provider of cards.
+    """Print the event (kind 10040) in which a user trusts providers of cards.
 
     With a key it is signed, for `nostr-client publish -`; else it is a template to sign elsewhere.
     It replaces the user's previous one.
@@ -205,31 +259,19 @@ def declare(
     from nostr_client.assertions.cards import declaration
     from nostr_client.codecs.nip19 import decode_pubkey
 
+    if not providers:
+        raise click.UsageError("give --provider KEY, the key that signs the cards to trust")
     (relay, *_) = chosen_relays(relays)
-    made = declaration(decode_pubkey(provider), relay, named, int(time.time()))
+    keys = list(dict.fromkeys(map(decode_pubkey, providers)))
+    made = declaration(keys, relay, named, int(time.time()))
     signer = optional_signer(key_file)
     print_json(msgspec.to_builtins(made if signer is None else signer.sign_now(made).event))
 
 
-def subject_of(text: str) -> Subject:
-    """Return the card's kind and `d` for what people type. Raises InvalidIdentifier."""
-    from nostr_client.assertions.fields import ADDRESS, EVENT, IDENTIFIER, USER
-    from nostr_client.codecs import nip19
-
-    bare = text.strip()
-    if bare.startswith("i:") and len(bare) > 2:
-        return IDENTIFIER, bare[2:]
-    if nip19.looks_hex(bare):
-        raise InvalidIdentifier(
-            "64 hex characters may be a key or an event id: write npub1… or note1…"
-        )
-    what = "a subject: expected npub, note, nevent, naddr, or i:IDENTIFIER"
-    name, found = nip19.person_event_or_address(bare, what)
-    return {"p": USER, "e": EVENT, "a": ADDRESS}[name], found
-
-
 def _listed(file: str | None) -> list[Subject]:
     """Read subjects, one a line. Raises InvalidInput with the number of the line."""
+    from nostr_client.assertions.fields import subject_of
+
     found = []
     for n, line in listed(file):
         try:
@@ -262,71 +304,30 @@ async def _publish(
     network: Options,
     how: dict[str, Any],
 ) -> PublishReport:
-    from nostr_client.assertions import Ledger, Publisher, cards_of
-    from nostr_client.assertions.sources import measured_by, tallied, why_not_whole
+    from nostr_client.assertions.run import Plan, publish
+    from nostr_client.codecs.nip19 import decode_pubkey
     from nostr_client.codecs.web_of_trust import read_root
 
-    root = read_root(how["root"]) if how["root"] else None
-    now = int(time.time())
-    async with await _open(path) as store:
-        tally = await tallied(store, now, claimed_zaps=how["claimed_zaps"], viewpoint=root)
-        why = await why_not_whole(store, tally, now)
-        if why:
-            raise InvalidInput(f"nothing is published: {why}")
-        if signer.pubkey in tally.identities:
-            raise InvalidInput("this key follows, writes or reacts: cards need a key of their own")
-        missing = 0 if tally.web is None else tally.web.followed - tally.web.lists
-        if missing:
-            say(f"ranks are without {plural(missing, 'follow list')}, not stored")
-        measured = await measured_by(store, how["watches"])
-        wanted = dict.fromkeys([*named, *await _chosen(store, tally, how), *measured])
-        ledger = Ledger(store.database, signer.pubkey)
-        publisher = Publisher(ledger, signer, options, time.time)
-        dry = how["dry_run"]
-        method = "claimed zaps" if how["claimed_zaps"] else "verified zaps"
-        method += "" if root is None else f", ranks as seen by {root}"
-        if not dry:
-            await ledger.claim(method)
-            await publisher.introduce(urls, how["name"], about(method))
-        await publisher.sign(cards_of(tally, wanted, options, measured), dry_run=dry)
-        gone = [one for one in await ledger.subjects() if _is_gone(one, tally, wanted, how)]
-        await publisher.retract(gone, dry_run=dry)
-        if not dry:
-            await _send(publisher, urls, network, how["timeout"])
-        return publisher.report
-
-
-def about(method: str) -> str:
-    """Return the text in the profile of a key about its numbers (NIP-85, appendix 1)."""
-    return (
-        "Counts of followers, posts, reactions, reposts, replies and zaps over the events of many "
-        f"relays, by nostr-tally ({method}). What each number counts: `nostr-client assertions "
-        "fields`."
+    followed_by = how["followed_by"]
+    plan = Plan(
+        subjects=tuple(named),
+        everything=how["everything"],
+        followed_by=decode_pubkey(followed_by) if followed_by else "",
+        watches=how["watches"],
+        claimed_zaps=how["claimed_zaps"],
+        prune=how["prune"],
+        name=how["name"],
+        viewpoint=read_root(how["root"]) if how["root"] else None,
     )
 
+    async def send(publisher: Publisher) -> None:
+        await _send(publisher, urls, network, how["timeout"])
 
-def _is_gone(
-    subject: Subject, tally: Tally, wanted: dict[Subject, None], how: dict[str, Any]
-) -> bool:
-    """Whether to retract a published card: its key vanished, or only others are wanted."""
-    vanished = len(subject[1]) == 64 and tally.has_vanished(subject[1])
-    return vanished or (bool(how["prune"]) and subject not in wanted)
-
-
-async def _chosen(store: SqliteStore, tally: Tally, how: dict[str, Any]) -> list[Subject]:
-    from nostr_client.assertions.fields import USER
-    from nostr_client.codecs import kinds
-    from nostr_client.codecs.filters import Filter
-    from nostr_client.codecs.nip19 import decode_pubkey
-
-    chosen = list(tally.subjects()) if how["everything"] else []
-    if how["followed_by"]:
-        key = decode_pubkey(how["followed_by"])
-        lists = await store.query([Filter(kinds=[kinds.CONTACTS], authors=[key])])
-        if not lists:
-            raise InvalidInput(f"the store holds no follow list (kind 3) of {key}")
-        chosen += [(USER, one) for one in dict.fromkeys(lists[0].tag_values("p"))]
-    return chosen
+    sending = None if how["dry_run"] else send
+    async with await _open(path) as store:
+        return await publish(
+            store, signer, plan, options, urls, now=time.time, send=sending, note=say
+        )
 
 
 async def _retract(

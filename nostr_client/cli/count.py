@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from nostr_client.cli.questions import (
     listed,
     max_events_option,
     most_option,
+    provider_option,
     relay_choice,
     trust_option,
     trusted_option,
@@ -39,24 +41,27 @@ from nostr_client.cli.relays import (
     timeout_option,
     worst_code,
 )
+from nostr_client.codecs import nip19
 from nostr_client.codecs.display import plural, said
 from nostr_client.codecs.profiles import person
 from nostr_client.count.merge import Claim, Figure, Unit
 from nostr_client.errors import clip
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from pathlib import Path
 
     from rich.console import Console
     from rich.table import Table
 
+    from nostr_client.assertions.reading import Asserted
     from nostr_client.client import NostrClient
     from nostr_client.count import Query
     from nostr_client.count.result import CountResult, VerifiedZaps
     from nostr_client.options import Options
 
-    Show = Callable[[int, CountResult, Mapping[str, str]], None]
+    Show = Callable[[int, CountResult, Mapping[str, str], Sequence[Asserted] | None], None]
+    AskToo = Callable[[NostrClient, Query, Sequence[str] | None], Awaitable[Sequence[Asserted]]]
 
 MOST_WALLETS = 5
 """Wallets whose failure is printed; --json has all."""
@@ -218,6 +223,14 @@ def _sats(amount: Figure) -> str:
     "that you count.",
 )
 @within_option
+@click.option(
+    "--assertions",
+    "asserted",
+    is_flag=True,
+    help="Also print what providers assert (NIP-85): those of --provider, else those that your key "
+    "declares to trust (kind 10040). It is no part of the number.",
+)
+@provider_option
 @enough_option
 @click.option("--overlap", is_flag=True, help="Print how many people each pair of relays shares.")
 @trust_option
@@ -239,6 +252,8 @@ def count(
     indexers: tuple[str, ...],
     by_content: bool,
     verify_zaps: bool,
+    asserted: bool,
+    providers: tuple[str, ...],
     overlap: bool,
     enough: float | None,
     within: str | None,
@@ -269,11 +284,12 @@ def count(
         from msgspec.structs import replace
 
         queries = [replace(query, by_content=True) for query in queries]
+    ask_too = _asserting(queries, providers, how["key_file"]) if asserted or providers else None
     urls = None if indexers and not relays else chosen_relays(relays)
     client = _client(indexers, **how)
     show_one = _shower(named, as_json=as_json, overlap=overlap)
     more = {"verify_zaps": verify_zaps, "enough": enough, "within": within}
-    asking = _count(client, queries, urls, show_one, named=not as_json, **more)
+    asking = _count(client, queries, urls, show_one, ask_too, named=not as_json, **more)
     code = worst_code(run_async(asking))
     if code:
         say("nostr-client: count: no relay answered")
@@ -284,9 +300,16 @@ def _shower(named: Sequence[str], *, as_json: bool, overlap: bool) -> Show:
     """Return the function that prints one result: all of a single one, one line for each of
     several."""
 
-    def show_one(n: int, result: CountResult, people: Mapping[str, str]) -> None:
+    def show_one(
+        n: int,
+        result: CountResult,
+        people: Mapping[str, str],
+        asserted: Sequence[Asserted] | None,
+    ) -> None:
         if as_json:
-            print_json(result.to_dict() | (overlap_dict(result) if overlap else {}))
+            found = {} if asserted is None else {"assertions": [o.to_dict() for o in asserted]}
+            more = overlap_dict(result) if overlap else {}
+            print_json(result.to_dict() | more | found)
         elif len(named) > 1:
             near = f"; {result.within.line(people)}" if result.within else ""
             click.echo(f"{_called(named[n], result.query, people)}  {result}{near}")
@@ -294,6 +317,8 @@ def _shower(named: Sequence[str], *, as_json: bool, overlap: bool) -> Show:
             show(result, people=people)
         if overlap and not as_json:
             show_overlap(result)
+        if asserted is not None and not as_json:
+            show_asserted(asserted, result)
 
     return show_one
 
@@ -309,6 +334,39 @@ def _people(result: CountResult) -> list[str]:
     found = [] if result.within is None else [result.within.key]
     unknown = [] if result.verified is None else result.verified.unknown[:MOST_WALLETS]
     return [*found, *(wallet.recipient for wallet in unknown)]
+
+
+def _asserting(queries: Sequence[Query], providers: Sequence[str], key_file: str | None) -> AskToo:
+    """Return what asks for assertions. Raises InvalidInput for a query that no card answers."""
+    from nostr_client.assertions.reading import subject_of_query
+
+    for query in queries:
+        subject_of_query(query)
+    for provider in providers:
+        nip19.decode_pubkey(provider)
+    signer = None if providers else optional_signer(key_file)
+    if not providers and signer is None:
+        raise click.UsageError(
+            "--assertions needs --provider, or the key that declares whom it trusts (--key-file)"
+        )
+    user = None if signer is None else signer.pubkey
+
+    async def ask_too(
+        client: NostrClient, query: Query, urls: Sequence[str] | None
+    ) -> list[Asserted]:
+        return await client.assertions(query, providers, trusted_by=user, relays=urls)
+
+    return ask_too
+
+
+def show_asserted(asserted: Sequence[Asserted], result: CountResult) -> None:
+    """Print what providers assert beside what relays show."""
+    from nostr_client.assertions.reading import compared
+
+    if not asserted:
+        say("your key declares no provider for this, as far as these relays have")
+    for one in asserted:
+        click.echo(compared(one, result, time.time()))
 
 
 def _client(
@@ -352,6 +410,7 @@ async def _count(
     queries: Sequence[Query],
     urls: Sequence[str] | None,
     show_one: Show,
+    ask_too: AskToo | None,
     *,
     named: bool,
     **how: Any,
@@ -359,7 +418,8 @@ async def _count(
     """Ask one question after the other, and print each result as it arrives; return the code of
     each.
 
-    `named`: people whose keys are shown are named by their profiles.
+    `named`: people whose keys are shown are named by their profiles. `ask_too`: what providers
+    assert, which changes neither number nor code.
     """
     whom = "the target's relays" if urls is None else plural(len(urls), "relay")
     codes = []
@@ -373,6 +433,7 @@ async def _count(
                 result = await client.count(query, relays=urls, **how)
                 keys = [key for key in _people(result) if key not in people] if named else []
                 people |= await client.names(keys, relays=urls) if keys else {}
-            show_one(n, result, people)
+                asserted = None if ask_too is None else await ask_too(client, query, urls)
+            show_one(n, result, people, asserted)
             codes.append(outcome_code([claim.status for claim in result.relays]))
     return codes

@@ -23,6 +23,7 @@ from nostr_client.paths import addresses_places, store_path
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
+    from nostr_client.assertions.report import Asserted
     from nostr_client.count.figures import Counted
     from nostr_client.counters.shown import Audit, Counter
     from nostr_client.sync.coverage_report import CoverageRun
@@ -89,12 +90,16 @@ def place_option(command: F) -> F:
 
 
 class Kept(NamedTuple):
-    """A stored watch: when it was last asked, its newest number, and some numbers before that."""
+    """A stored watch: when it was last asked, its newest number, and some numbers before that.
+
+    `asserted`: what its providers assert, which an agent alone knows.
+    """
 
     watch: Watch
     asked_at: int | None
     newest: Point | None
     spark: tuple[int, ...] = ()
+    asserted: tuple[Asserted, ...] = ()
 
 
 class Offer(NamedTuple):
@@ -179,6 +184,14 @@ class Agent(WatchCommands, CounterCommands, Protocol):
 
     async def coverages(self) -> Mapping[str, CoverageRun]:
         """Return the newest run of each coverage that was compared, by name."""
+        ...
+
+    async def assertions(self) -> Mapping[str, Any]:
+        """Return what became of the cards that the agent publishes."""
+        ...
+
+    async def run_assertions(self) -> Mapping[str, Any]:
+        """Publish what changed now; return the result once the run has ended."""
         ...
 
 

@@ -45,6 +45,11 @@ indexer_option: Callable[[F], F] = click.option(
     f"are asked. Default: those of ${INDEXERS_VARIABLE}.",
 )
 
+provider_option: Callable[[F], F] = click.option(
+    "--provider", "providers", metavar="KEY", multiple=True,
+    help="Name a provider of assertions (NIP-85); repeat for more.",
+)  # fmt: skip
+
 deny_option: Callable[[F], F] = click.option(
     "--deny",
     "denied",

@@ -28,6 +28,7 @@ from nostr_client.cli.questions import (
     NAMES,
     asked_query,
     interval_option,
+    provider_option,
     trust_option,
     trusted_option,
     within_option,
@@ -80,6 +81,11 @@ _OPTIONS = (
     ),
     within_option,
     click.option("--keep-heard", "keep", is_flag=True, help="Store the events that arrive live."),
+    provider_option,
+    click.option(
+        "--merged", is_flag=True,
+        help="Have an agent's local relay answer COUNT with this number, on /merged.",
+    ),
     click.option(
         "--alert", "alerts", metavar="JSON", multiple=True,
         help='Have an agent send this alert: {"when": "> 1000", "webhook": URL}.',
@@ -87,7 +93,7 @@ _OPTIONS = (
 )  # fmt: skip
 
 
-_FIELDS = ("relays", "excluded", "trusted", "live", "keep")
+_FIELDS = ("relays", "excluded", "trusted", "live", "keep", "merged", "providers")
 """Fields of a watch that are set directly from options."""
 
 
@@ -107,6 +113,7 @@ def _definition(command: F) -> F:
         alerts: Sequence[str],
         **given: Any,
     ) -> Any:
+        from nostr_client.assertions.reading import subject_of_query
         from nostr_client.watch import INTERVAL, Watch
 
         asked = asked_query(what, target, conditions)
@@ -122,6 +129,8 @@ def _definition(command: F) -> F:
             **{name: given.pop(name) for name in _FIELDS},
         )
         made.check()  # check before a store is created for it
+        if made.providers:
+            subject_of_query(made.question)
         return command(*args, made=made, **given)
 
     wrapped: Any = with_watch
@@ -216,10 +225,16 @@ def show(name: str, place: Place, as_json: bool) -> None:
     if as_json:
         import msgspec
 
-        print_json(_as_dict(kept) | {"counted": msgspec.to_builtins(found)})
+        asserted = [one.to_dict() for one in kept.asserted]
+        more = {"counted": msgspec.to_builtins(found), "assertions": asserted}
+        print_json(_as_dict(kept) | more)
         return
     say_claims(found)
     console().print(str(found), style="bold", soft_wrap=True)
+    for one in kept.asserted:
+        from nostr_client.assertions.reading import compared
+
+        click.echo(compared(one, found, time.time()))
     if kept.newest is not None and kept.spark:
         from nostr_client.watch import sparkline
 

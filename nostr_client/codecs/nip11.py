@@ -48,6 +48,8 @@ class RelayInfo(msgspec.Struct, frozen=True, kw_only=True):
     icon: str = ""
     supported_nips: tuple[int, ...] = ()
     limitation: Limitation = Limitation()
+    merged: bool = False
+    """Whether its counts are made from the answers of other relays: a field of ours."""
     warnings: tuple[str, ...] = ()
     """Fields that were there and could not be used."""
 
@@ -99,6 +101,7 @@ _DOCUMENT: dict[str, Callable[[object], object]] = {
     ),
     "supported_nips": _nips,
     "limitation": _limitation,
+    "merged": _flag,
 }
 
 

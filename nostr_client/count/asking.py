@@ -229,6 +229,9 @@ class Asking:
             error = Unsupported(NO_SEARCH, prefix="unsupported", relay=self._relay.url)
             self._outcome.count_error = error
             return
+        if self._relay.is_merged:
+            self._outcome.merged = True
+            return
         if not self._options.read:
             await self._count()
             return
@@ -266,6 +269,9 @@ class Asking:
         ) as error:  # one of several refusals is enough: they say the same in practice
             outcome.count_error = error
         outcome.count_elapsed = self._elapsed()
+        if any(answer.merged for answer in outcome.answers):
+            outcome.answers, outcome.merged = [], True
+            return
         await self._try_union()
         if self._relay.notices != notices:
             outcome.doubt_zero(self._relay.notices[-1])

@@ -32,9 +32,11 @@ if TYPE_CHECKING:
 
 WEAK_ZERO = "count: a bare zero, which some relays answer when they refuse"
 NO_TARGET = "zaps: the event was not found, so the receivers of its zaps are unknown"
+MERGED_ELSEWHERE = "count: merged from the answers of other relays, so it is no relay's own"
 MAYBE_PEOPLE = "count: what its registers estimate, so perhaps distinct authors and not events"
 NOT_MERGED = "hll: not used, as relays disagree about the place it is made from"
 _REASON = 160
+_MERGED = ProtocolError(MERGED_ELSEWHERE)
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +62,8 @@ class Outcome:
     """The outcome at one relay; `asked_at` in Unix seconds, `elapsed` in seconds since then.
 
     `listing`: all ids that it named, at the cost of `listed_bytes`; `partly_named`: how many it
-    named if it has more. `retracted`: ids that its events prove not to count.
+    named if it has more. `retracted`: ids that its events prove not to count. `merged`: its number
+    is made from the answers of other relays, so nothing that it gave counts.
     """
 
     asked_at: float
@@ -75,6 +78,7 @@ class Outcome:
     listed_elapsed: float | None = None
     partly_named: int | None = None
     retracted: Retracted = field(default_factory=Retracted)
+    merged: bool = False
 
     @property
     def exact_count(self) -> int | None:
@@ -87,6 +91,8 @@ class Outcome:
     @property
     def known_ids(self) -> frozenset[bytes] | None:
         """The ids that the relay named or that were read; None if it gave none."""
+        if self.merged:
+            return None
         if self.listing is not None:
             return self.listing.ids
         reading = self.found.reading if self.found else None
@@ -102,6 +108,8 @@ class Outcome:
 
         `members`: a number alone is not enough, as those of several relays cannot be merged.
         """
+        if self.merged:
+            return True
         if self.answers and not query.reads and not members:
             if query.by_registers:
                 return all(a.hll is not None for a in self.answers)
@@ -136,6 +144,8 @@ def claim_of(relay: str, query: Query, outcome: Outcome) -> Claim:
         warnings=counted.warnings,
         retracted=outcome.retracted,
     )
+    if outcome.merged:
+        return _failed(msgspec.structs.replace(base, retracted=Retracted()), outcome, _MERGED)
     if outcome.partly_named is not None:
         named = plural(outcome.partly_named, "event")
         base = base.warned(f"ids: NIP-77 names only {named}, and more exist")

@@ -316,7 +316,8 @@ class Reader:
         except RelayError:
             round_.count(None)
             return
-        round_.count(None if answer.approximate or answer.limited else answer.count)
+        loose = answer.approximate or answer.limited or answer.merged
+        round_.count(None if loose else answer.count)
 
     async def _page(self, asked: Filter, round_: Round) -> None:
         """Send one REQ and read to its EOSE, or until the budget is spent."""

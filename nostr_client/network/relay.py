@@ -207,6 +207,12 @@ class Relay:
         """Record what the relay has shown that it supports: fields of `Capabilities`."""
         self._knowledge.learn(**changes)
 
+    @property
+    def is_merged(self) -> bool:
+        """Whether its document, if it was read, says that it counts other relays' answers."""
+        info = self._knowledge.info
+        return info is not None and info.merged
+
     # Requests.
 
     async def count(

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 VERSION: Final = 3
 """Raise it with the schema, or with what a table means: an older file is built again."""
 
+ALIAS: Final = "derived"
+"""The name under which `index.db` is attached."""
+
 HOT: Final = 256
 """Events from which a target is kept: below, its tag range is read in less than 0.1 ms."""
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from nostr_client import hll
 from nostr_client.codecs import kinds
 from nostr_client.codecs.zaps import paid
+from nostr_client.store.index_schema import ALIAS as ALIAS
 from nostr_client.store.index_schema import DAY, HOT, TRACKED_NAMES
 from nostr_client.store.lookup import rows_in
 
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
 
     from nostr_client.codecs.event import Event
     from nostr_client.store.rows import TagHasher
-
-ALIAS = "derived"
-"""The name under which `index.db` is attached."""
 
 
 class Target(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from nostr_client.store import aggregate, select
+from nostr_client.store import aggregate, hot, select
 
 if TYPE_CHECKING:
     import sqlite3
@@ -32,6 +32,8 @@ class Snapshot:
 
     def count(self, filters: Sequence[Filter]) -> int:
         """How many distinct events match. Raises InvalidFilter."""
+        if len(filters) == 1:
+            return hot.count(self._conn, self._context, filters[0])
         return aggregate.count(self._conn, self._context, filters)
 
     def kinds(self) -> list[int]:
@@ -40,7 +42,7 @@ class Snapshot:
 
     def registers(self, filter: Filter) -> bytes:
         """The HLL registers of what matches. Raises InvalidFilter."""
-        return aggregate.registers(self._conn, self._context, filter)
+        return hot.registers(self._conn, self._context, filter)
 
 
 if TYPE_CHECKING:

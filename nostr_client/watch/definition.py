@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
+from nostr_client.codecs import nip19
 from nostr_client.codecs.display import DURATION, IN_WORDS, duration, seconds
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.count import QueryName as QueryName
@@ -115,6 +116,17 @@ class Watch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             "those it follows, npub1…:2 also for those whom they follow",
         ),
     ] = ""
+    merged: Annotated[
+        bool,
+        Meta(description="the agent's local relay answers COUNT with its number, on /merged"),
+    ] = False
+    providers: Annotated[
+        tuple[Annotated[str, Meta(min_length=1, max_length=200)], ...],
+        Meta(
+            max_length=20,
+            description="keys whose assertions (NIP-85) an agent shows beside the number",
+        ),
+    ] = ()
     alerts: Annotated[tuple[AlertSpec, ...], Meta(max_length=16)] = ()
 
     @property
@@ -156,6 +168,8 @@ class Watch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         check_interval(self.interval)
         for url in (*self.relays, *self.trusted, *self.excluded):
             normalize(url)
+        for key in self.providers:
+            nip19.decode_pubkey(key)
         _ = self.question, self.root
 
 

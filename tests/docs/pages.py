@@ -24,7 +24,7 @@ CERTIFICATE: Final = (
 )
 
 BEFORE: Final = {
-    "docs/how-to/assertions.md": (NOTES,),
+    "docs/how-to/assertions.md": (NOTES, WATCH, f"{KEY} me.key"),
     "docs/how-to/backup.md": (NOTES, "mkdir backups"),
     "docs/how-to/count.md": (
         "nostr-client key gen --output k && nostr-client publish --key-file k --content '' "
@@ -55,6 +55,7 @@ BEFORE: Final = {
 """Run first: what the page says, or the one that it continues, that its reader has."""
 
 CONFIGURED: Final = {
+    "docs/how-to/assertions.md": ("docs/how-to/assertions.md", 0),
     "docs/how-to/backup.md": ("docs/how-to/fleet.md", 0),
     "docs/how-to/fleet.md": ("docs/how-to/fleet.md", 0),
     "docs/how-to/nats.md": ("docs/how-to/nats.md", 0),

@@ -27,7 +27,8 @@ STAYS = re.compile(
 )
 ASKS_THE_AGENT = re.compile(
     r"nostr-agent (retention|status|logs|backup)\b"
-    r"|nostr-client (relay list|counter link|sync (add|list|show|remove|cancel|run [a-z]))\b"
+    r"|nostr-client (relay list|assertions status|counter link)\b"
+    r"|nostr-client (sync (add|list|show|remove|cancel|run [a-z]))\b"
     r"|nostr-tui(?!.*--(demo|embedded))"
 )
 GOES_THROUGH_ONE = re.compile(r"nostr-client (watch|sync|relay|counter|store)\b")

@@ -146,6 +146,7 @@ OF_THE_AGENT = (
     "nostr-client sync remove s --json",
     "nostr-client sync run s --json",
     "nostr-client relay list --json",
+    "nostr-client assertions status --json",
     "nostr-client counter add app.x 2 --json",
     "nostr-client counter get app.> --json",
     "nostr-client counter history app.x --json",

@@ -358,11 +358,11 @@ def test_a_new_card_is_newer_than_the_one_that_it_replaces() -> None:
 
 
 def test_a_declaration_names_the_fields_that_are_trusted() -> None:
-    made_ = declaration(ME.pubkey, "wss://r.example", [], 7)
+    made_ = declaration([ME.pubkey], "wss://r.example", [], 7)
     assert ("30382:followers", ME.pubkey, "wss://r.example") in made_.tags
     assert not any("active_hours" in tag[0] for tag in made_.tags)
     with pytest.raises(InvalidInput, match="no field '30382:score'"):
-        declaration(ME.pubkey, "wss://r.example", ["30382:score"], 7)
+        declaration([ME.pubkey], "wss://r.example", ["30382:score"], 7)
 
 
 def test_readers_are_given_fields_that_are_in_the_table() -> None:

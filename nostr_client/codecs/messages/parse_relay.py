@@ -107,7 +107,7 @@ def _count(parts: Frame) -> CountAnswer:
     count = _whole(parts, body.get("count"))
     if count == 0 and registers is not None and any(registers):
         warnings = (*warnings, "a count of 0 beside registers that are not empty")
-    flags = {name: _flag(body.get(name)) for name in ("approximate", "limited")}
+    flags = {name: _flag(body.get(name)) for name in ("approximate", "limited", "merged")}
     odd = [n for n, flag in flags.items() if flag is None and body.get(n) is not None]
     warnings = (*warnings, *(f"{name}: neither true nor false" for name in odd))
     return CountAnswer(query_id, count, **flags, hll=registers, warnings=warnings)

@@ -104,8 +104,9 @@ class Notice(Said, msgspec.Struct, frozen=True):
 class CountAnswer(msgspec.Struct, frozen=True):
     """A count (NIP-45): `hll` is 256 raw registers; None for what the relay did not say.
 
-    `limited` is strfry's: the count is a lower bound. `warnings` are about parts that were left
-    out or repaired; they are not sent.
+    `limited` is strfry's: the count is a lower bound. `merged` is ours: the count was made from
+    the answers of other relays. `warnings` are about parts that were left out or repaired; they are
+    not sent.
     """
 
     query_id: str
@@ -114,6 +115,7 @@ class CountAnswer(msgspec.Struct, frozen=True):
     limited: bool | None = None
     hll: bytes | None = None
     warnings: tuple[str, ...] = ()
+    merged: bool | None = None
 
     def to_json(self) -> str:
         """`["COUNT", id, {"count": ...}]`."""
@@ -124,6 +126,8 @@ class CountAnswer(msgspec.Struct, frozen=True):
             body["limited"] = self.limited
         if self.hll is not None:
             body["hll"] = self.hll.hex()
+        if self.merged is not None:
+            body["merged"] = self.merged
         return dump("COUNT", self.query_id, body)
 
 

@@ -1,0 +1,225 @@
+"""Read what trusted providers assert (NIP-85), to be shown beside what relays answer.
+
+An assertion is a number at second hand: it is never merged, never summed and never exact here, and
+its age stands beside it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from nostr_client.assertions.cards import DECLARATION
+from nostr_client.assertions.fields import ADDRESS, EVENT, USER, field_named
+from nostr_client.assertions.report import Asserted as Asserted
+from nostr_client.assertions.report import AssertedStatus as AssertedStatus
+from nostr_client.codecs import kinds, nip19
+from nostr_client.codecs.display import age, said
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.relay_url import normalize
+from nostr_client.count.figures import LARGEST
+from nostr_client.errors import InvalidInput, InvalidRelayURL
+from nostr_client.options import ReadBudget
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from nostr_client.codecs.event import Event
+    from nostr_client.count.figures import Figure
+    from nostr_client.count.queries import Query
+    from nostr_client.network.paging.page import Page
+    from nostr_client.network.pool import Gathered, RelayPool
+
+MOST_PROVIDERS: Final = 20
+"""Providers that one count asks for; a user trusts a handful."""
+
+MOST_HINTS: Final = 5
+"""Relays that a user's declaration adds to those that are asked."""
+
+_BUDGET: Final = ReadBudget(events=200, bytes=1_000_000)
+"""A relay has one card and perhaps one deletion of each provider; more is a flood."""
+
+_NUMBER: Final = re.compile(r"[0-9]{1,19}")
+
+_FIELD_OF: Final = {
+    "followers": "followers",
+    "reactions": "reaction_cnt",
+    "reposts": "repost_cnt",
+    "quotes": "quote_cnt",
+    "replies+comments": "comment_cnt",
+    "zaps": "zap_cnt",
+}
+"""The field of a card that answers a canonical query."""
+
+
+class Subject(NamedTuple):
+    """The card and the field that answer a query."""
+
+    kind: int
+    name: str
+    field: str
+
+
+def subject_of_query(query: Query) -> Subject:
+    """Return the card and the field that answer a query. Raises InvalidInput if none does."""
+    field, target = _FIELD_OF.get(query.name), query.target
+    if field is None or target is None:
+        names = ", ".join(_FIELD_OF)
+        raise InvalidInput(f"providers assert {names}, and not what {query.name} counts")
+    if query.name == "followers":
+        return Subject(USER, target, field)
+    if query.pays_person:
+        return Subject(USER, target, "zap_cnt_recd")
+    return Subject(ADDRESS if ":" in target else EVENT, target, field)
+
+
+def declared(event: Event, subject: Subject) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the providers that a user's declaration (kind 10040) trusts for a field, and where
+    their cards are; what is encrypted to the user is not read."""
+    name = f"{subject.kind}:{subject.field}"
+    rows = [tag for tag in event.tags if tag[0] == name and len(tag) > 1]
+    keys = [tag[1].lower() for tag in rows if nip19.looks_hex(tag[1])]
+    relays = [tag[2] for tag in rows if len(tag) > 2 and _is_relay(tag[2])]
+    return (
+        tuple(dict.fromkeys(keys))[:MOST_PROVIDERS],
+        tuple(dict.fromkeys(relays))[:MOST_HINTS],
+    )
+
+
+async def read_declaration(pool: RelayPool, relays: Sequence[str], user: str) -> Event | None:
+    """Return the newest declaration of a user (hex pubkey) that the relays have; None without one.
+
+    Takes no longer than the group's deadline. A failing relay is as one without it.
+    """
+    asked = Filter(kinds=[DECLARATION], authors=[user])
+    found = await pool.gather(relays, lambda relay: relay.fetch(asked, budget=_BUDGET))
+    events = [one.event for page in found.answers.values() for one in page.events]
+    return max(events, key=lambda one: (one.created_at, one.id), default=None)
+
+
+async def read_assertions(
+    pool: RelayPool, relays: Sequence[str], providers: Sequence[str], query: Query, *, now: float
+) -> list[Asserted]:
+    """Return what each provider (hex pubkey) asserts about the target of a query, in order.
+
+    `relays`: where their cards are looked for. `now`: Unix seconds. Takes no longer than the
+    group's deadline; a failing relay is a status. Raises InvalidInput for a query that no card
+    answers, or too many providers. Safe to cancel.
+    """
+    subject = subject_of_query(query)
+    whom = list(dict.fromkeys(providers))
+    if len(whom) > MOST_PROVIDERS:
+        raise InvalidInput(f"{len(whom)} providers: {MOST_PROVIDERS} are the most")
+    places = [f"{subject.kind}:{one}:{subject.name}" for one in whom]
+    asked = [
+        Filter(kinds=[subject.kind], authors=whom, tags={"#d": [subject.name]}),
+        Filter(kinds=[kinds.DELETION], authors=whom, tags={"#a": places}),
+    ]
+    found = await pool.gather(relays, lambda relay: relay.fetch(asked, budget=_BUDGET))
+    return [_asserted(one, subject, found, now) for one in whom]
+
+
+def _asserted(provider: str, subject: Subject, found: Gathered[Page], now: float) -> Asserted:
+    by_relay = {
+        url: [one.event for one in page.events if one.event.pubkey == provider]
+        for url, page in found.answers.items()
+    }
+    card = newest_card([one for events in by_relay.values() for one in events], subject)
+    field = f"{subject.kind}:{subject.field}"
+    if card is None:
+        status = AssertedStatus.NO_CARD if found.answers else AssertedStatus.UNREACHABLE
+        return Asserted(provider=provider, field=field, status=status)
+    status, value = asserted_value(card, subject, now)
+    return Asserted(
+        provider=provider,
+        field=field,
+        status=status,
+        value=value,
+        counted_at=_number(card.first_tag("counted_at")) or card.created_at,
+        relays=tuple(url for url, events in by_relay.items() if card in events),
+    )
+
+
+def newest_card(events: Iterable[Event], subject: Subject) -> Event | None:
+    """Return the newest card of a subject that its signer has not deleted; None without one."""
+    listed = list(events)
+    deleted = max((one.created_at for one in listed if one.kind == kinds.DELETION), default=-1)
+    cards = (
+        one
+        for one in listed
+        if one.kind == subject.kind
+        and one.first_tag("d") == subject.name
+        and one.created_at > deleted
+    )
+    return min(cards, key=lambda one: (-one.created_at, one.id), default=None)
+
+
+def asserted_value(card: Event, subject: Subject, now: float) -> tuple[AssertedStatus, int | None]:
+    """Return the number that a card has for a field, and None with the reason if it has none."""
+    ends = _number(card.first_tag("expiration"))
+    if ends is not None and ends <= now:
+        return AssertedStatus.EXPIRED, None
+    value = _number(card.first_tag(subject.field))
+    return (AssertedStatus.NO_FIELD if value is None else AssertedStatus.OK), value
+
+
+def _number(text: str | None) -> int | None:
+    if text is None or not _NUMBER.fullmatch(text) or int(text) > LARGEST:
+        return None
+    return int(text)
+
+
+def _is_relay(text: str) -> bool:
+    try:
+        normalize(text)
+    except InvalidRelayURL:
+        return False
+    return True
+
+
+_WHY_NOT: Final = {
+    AssertedStatus.NO_CARD: "asserts nothing about it, as far as the relays that were asked have",
+    AssertedStatus.NO_FIELD: "has a card of it without this number",
+    AssertedStatus.EXPIRED: "has a card of it that has expired",
+    AssertedStatus.UNREACHABLE: "is not known: no relay that was asked for its card answered",
+}
+
+
+class Shown(Protocol):
+    """A number over relays, in both units."""
+
+    @property
+    def authors(self) -> Figure | None: ...
+
+    @property
+    def events(self) -> Figure | None: ...
+
+
+def compared(one: Asserted, result: Shown, now: float) -> str:
+    """Return a sentence that sets an assertion beside what the relays show. `now`: Unix seconds."""
+    who = f"provider {nip19.PublicKey(one.provider).encode()}"
+    if one.value is None:
+        return f"{who} {_WHY_NOT[one.status]}"
+    when = "" if one.counted_at is None else f", counted {age(max(now - one.counted_at, 0))} ago"
+    figure, unit = _figure(one, result)
+    shown = "relays gave no number" if figure is None else f"relays show {said(figure)} {unit}"
+    return f"{who} asserts {one.value:,}{when}; {shown}{_difference(one.value, figure)}"
+
+
+def _figure(one: Asserted, result: Shown) -> tuple[Figure | None, str]:
+    """Return the number of the relays in the unit of the assertion."""
+    kind, name = one.field.split(":", 1)
+    unit = field_named(int(kind), name).unit
+    if unit == "people":
+        return result.authors, "people"
+    return result.events, "receipts" if unit == "payments" else unit
+
+
+def _difference(value: int, figure: Figure | None) -> str:
+    if figure is None:
+        return ""
+    if value < figure.low:
+        return ", which is more"
+    if figure.high is not None and value > figure.high:
+        return ", which is less"
+    return ""
