@@ -152,6 +152,18 @@ class AgentApi:
         The limit keeps the newest ones.
         """
 
+    @route("GET", "/v1/watches/{name}/people")
+    async def people(
+        self,
+        name: Name,
+        since: Annotated[float, Meta(ge=0, le=1e12)] = 0.0,
+        limit: SmallLimit = 200,
+    ) -> schema.People:
+        """Who did what, newest first.
+
+        Names come from profiles in the store. The limit keeps the newest ones.
+        """
+
     @route("GET", "/badge/{name}.svg", media=SVG)
     async def badge(self, name: Name) -> str:
         """The number of a watch as a picture.

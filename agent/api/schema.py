@@ -46,6 +46,7 @@ from nostr_client.store.base import Difference, HotTarget, IndexStats
 from nostr_client.sync.report import RelayReport
 from nostr_client.watch.definition import AlertSpec, FilterObject, Name, QueryName, Url, Watch
 from nostr_client.watch.history import Point
+from nostr_client.watch.people import People, Person
 
 Origin = Annotated[
     Literal["file", "api"], Meta(description="where it was configured; of the file: read-only")
@@ -293,7 +294,9 @@ __all__ = [
     "Messages",
     "Name",
     "Origin",
+    "People",
     "Permission",
+    "Person",
     "Point",
     "Problem",
     "Ready",

@@ -23,7 +23,7 @@ from nostr_client import __version__
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.count.queries import target_of
 from nostr_client.errors import InvalidInput, RelayError
-from nostr_client.watch import repository
+from nostr_client.watch import people_rows, repository
 from nostr_client.watch.definition import Watch
 from nostr_client.watch.engine import FIND, MERGE
 from nostr_client.watch.state import NO_RELAY
@@ -198,6 +198,21 @@ class AgentBackend(CounterCalls):
         )
         asked_at = await database.read(lambda conn: repository.asked_at(conn, name))
         return schema.History(watch=name, asked_at=asked_at, points=tuple(points))
+
+    async def people(self, name: str, since: float = 0.0, limit: int = 200) -> schema.People:
+        state, one = self._watched(name), self._agent.engine.watches[name]
+        urls = one.relays.keys() - one.watch.left_out
+        return await self._agent.parts.store.database.read(
+            lambda conn: people_rows.read(
+                conn,
+                one.query,
+                int(since),
+                int(self._agent.clock.wall()),
+                urls=urls,
+                figure=state.figure,
+                limit=limit,
+            )
+        )
 
     async def count(self, body: schema.CountBody) -> schema.Counted:
         agent = self._agent

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from nostr_client.counters.shown import Audit, Counter
     from nostr_client.watch.definition import Watch
     from nostr_client.watch.history import Point
+    from nostr_client.watch.people import People
 
 GROUP: Final = "nostr_tally.agent"
 """The entry points that offer the agent's client: the SDK never imports the agent."""
@@ -114,6 +115,8 @@ class WatchCommands(Protocol):
     async def explain(self, name: str) -> Counted: ...
 
     async def points(self, name: str, since: int) -> list[Point]: ...
+
+    async def people(self, name: str, since: int, limit: int) -> People: ...
 
     async def add_watch(self, watch: Watch) -> Watch: ...
 

@@ -10,7 +10,7 @@ from nostr_client.cli.output import say
 from nostr_client.cli.place import Kept, Place, agent_at
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.errors import InvalidInput, SchemaTooOld
-from nostr_client.watch import repository
+from nostr_client.watch import people_rows, repository
 from nostr_client.watch.definition import shown
 from nostr_client.watch.repository import WatchRepository
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nostr_client.count.figures import Counted
     from nostr_client.watch.definition import Watch
     from nostr_client.watch.history import Point
+    from nostr_client.watch.people import People
 
 
 @asynccontextmanager
@@ -112,6 +113,23 @@ class FileWatches:
     async def points(self, name: str, since: int) -> list[Point]:
         await self._get(name)
         return await self._book.history(name, since=since)
+
+    async def people(self, name: str, since: int, limit: int) -> People:
+        made, asked = await self._get(name)
+        relays = await self._asked_of(made, asked)
+        urls = None if relays is None else relays.keys() - made.left_out
+        figure = (await self.explain(name)).figure
+        return await self._book.database.read(
+            lambda conn: people_rows.read(
+                conn,
+                made.question,
+                since,
+                int(time.time()),
+                urls=urls,
+                figure=figure,
+                limit=limit,
+            )
+        )
 
     async def add_watch(self, watch: Watch) -> Watch:
         await self._book.add(watch)

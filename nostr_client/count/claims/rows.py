@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
+from nostr_client.count.claims.changes import TABLES as CHANGED
 from nostr_client.count.claims.held import HeldRows
 from nostr_client.count.claims.memory import reading_of
 from nostr_client.count.merge import Claim, ClaimStatus, Listing, Method, Retracted
@@ -154,7 +155,8 @@ def forget(conn: sqlite3.Connection, asked: Asked) -> bool:
     row = conn.execute("SELECT q FROM claim_query WHERE key = ?", (asked.key,)).fetchone()
     if row is None:
         return False
-    for table in ("claim", "claim_mark", "claim_event", "claim_members", "claim_query"):
+    tables = ("claim", "claim_mark", "claim_event", "claim_members", *CHANGED, "claim_query")
+    for table in tables:
         conn.execute(f"DELETE FROM {table} WHERE q = ?", row)
     return True
 
