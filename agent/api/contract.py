@@ -137,8 +137,21 @@ class AgentApi:
         """Ask every relay of a watch now; its number once each was asked."""
 
     @route("GET", "/v1/watches/{name}/explain")
-    async def explain(self, name: Name) -> schema.Counted:
+    async def explain(
+        self,
+        name: Name,
+        excluded: Annotated[
+            str, Meta(max_length=500, description="as if this relay were excluded, or no longer")
+        ] = "",
+        trusted: Annotated[
+            str, Meta(max_length=500, description="as if this relay were trusted, or no longer")
+        ] = "",
+    ) -> schema.Counted:
         """What the number of a watch is made of."""
+
+    @route("GET", "/v1/watches/{name}/claims")
+    async def claims(self, name: Name, relay: RelayUrl) -> schema.PastClaims:
+        """What one relay of a watch answered: the last of each day, newest first."""
 
     @route("GET", "/v1/watches/{name}/history")
     async def history(

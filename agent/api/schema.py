@@ -38,7 +38,7 @@ from agent.api.shapes import (
 )
 from agent.specs import SyncSpec
 from nostr_client.codecs.nip11 import RelayInfo
-from nostr_client.count.figures import Counted, Figure, WeighedClaim, Within
+from nostr_client.count.figures import Counted, Figure, PastClaim, WeighedClaim, Within
 from nostr_client.counters.lineage import Arrival
 from nostr_client.counters.shown import Audit, Counter, Integer
 from nostr_client.network.relay_state import Capabilities
@@ -146,6 +146,14 @@ class History(Answer, frozen=True):
     watch: str
     points: tuple[Point, ...]
     asked_at: int | None = None
+
+
+class PastClaims(Answer, frozen=True):
+    """What one relay answered over time: the last answer of each day, newest first."""
+
+    watch: str
+    relay: str
+    claims: tuple[PastClaim, ...]
 
 
 class CountBody(Body, frozen=True):
@@ -294,6 +302,8 @@ __all__ = [
     "Messages",
     "Name",
     "Origin",
+    "PastClaim",
+    "PastClaims",
     "People",
     "Permission",
     "Person",

@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from msgspec.structs import replace as replaced
+
 from agent.alerts.webhook import private
 from agent.api import schema, views
 from agent.api.badge import shields, svg
@@ -21,10 +23,11 @@ from agent.specs import with_known_webhooks
 from agent.syncing import KIND as SYNC
 from nostr_client import __version__
 from nostr_client.codecs.relay_url import normalize
+from nostr_client.count.claims.changes import past_answers
 from nostr_client.count.queries import target_of
 from nostr_client.errors import InvalidInput, RelayError
 from nostr_client.watch import people_rows, repository
-from nostr_client.watch.definition import Watch
+from nostr_client.watch.definition import Watch, switched
 from nostr_client.watch.engine import FIND, MERGE
 from nostr_client.watch.state import NO_RELAY
 
@@ -186,9 +189,22 @@ class AgentBackend(CounterCalls):
         await self._agent.engine.asked(name)
         return await self.explain(name)
 
-    async def explain(self, name: str) -> schema.Counted:
-        left_out = self._watched(name).spec.left_out
-        return (await self._agent.engine.explain(name)).counted(left_out)
+    async def explain(self, name: str, excluded: str = "", trusted: str = "") -> schema.Counted:
+        self._watched(name)
+        watch = self._agent.engine.watches[name].watch
+        if excluded:
+            watch = replaced(watch, excluded=switched(watch.excluded, excluded))
+        if trusted:
+            watch = replaced(watch, trusted=switched(watch.trusted, trusted))
+        return (await self._agent.engine.explain(name, watch)).counted(watch.left_out)
+
+    async def claims(self, name: str, relay: str) -> schema.PastClaims:
+        self._watched(name)
+        key, url = self._agent.engine.watches[name].key, normalize(relay)
+        found = await self._agent.parts.store.database.read(
+            lambda conn: past_answers(conn, key, url)
+        )
+        return schema.PastClaims(watch=name, relay=relay, claims=tuple(found))
 
     async def history(self, name: str, since: float = 0.0, limit: int = 2000) -> schema.History:
         self._watched(name)

@@ -334,14 +334,16 @@ class Engine:
         """Return a relay; one that only strangers name connects only to public addresses."""
         return self._pool.relay(url, stranger=url in self._strangers)
 
-    async def explain(self, name: str) -> CountResult:
+    async def explain(self, name: str, instead: Watch | None = None) -> CountResult:
         """Return the number of a watch from the current claims of its relays. Raises StoreError.
+
+        `instead`: with the excluded and trusted relays of this watch of the same question.
 
         Answers of this tick count as they came. For those in the store, the number includes what
         may have changed since they came.
         """
         one = self.watches[name]
-        watch, since = one.watch, self.clock.wall() - self.options.timeouts.group
+        watch, since = instead or one.watch, self.clock.wall() - self.options.timeouts.group
         fresh = {url: claim for url, claim in one.claims.items() if (claim.asked_at or 0) >= since}
         if one.relays.keys() - fresh.keys():
             await self._save(one)

@@ -61,6 +61,8 @@ PAGES = {
         Case("watch span", ("last 1w",)),
         Case("watch exclude", ("counting without wss://nos.lol", "excluded")),
         Case("watch trust", ("believing wss://nos.lol",)),
+        Case("watch relay", ("With it again:", "[x: take it back]", "[t: test it]")),
+        Case("watch people", ("unfollowed", "Ada (npub1", "about 171,912")),
         Case("watch remove", ("removed fiatjaf-followers", "launch-reactions"), ("y",)),
     ),
     "syncs": (

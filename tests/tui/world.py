@@ -228,6 +228,44 @@ CLAIMS = (
 )
 
 
+PAST = tuple(
+    schema.PastClaim(
+        asked_at=NOW - day * 86_400,
+        status="ok",
+        method="hll",
+        count=176_920 - 600 * day,
+        estimate=178_010.0 - 590 * day,
+    )
+    for day in range(40)
+)
+
+_DEEDS = (
+    ("followed", 60, "Ada", {}),
+    ("unfollowed", 400, None, {"keys": 3, "keys_before": 800}),
+    ("follows", 900, "Bob \\x202e", {}),
+    ("no longer seen", 4_000, None, {}),
+    ("unfollowed", 90_000, "Cleo", {"keys": 411, "keys_before": 412}),
+    ("followed", 200_000, None, {}),
+)
+PEOPLE = schema.People(
+    since=int(NOW) - 30 * 86_400,
+    people=tuple(
+        schema.Person(
+            act=act,
+            pubkey=PUBKEY,
+            at=int(NOW) - age - 20,
+            seen_at=int(NOW) - age,
+            event=f"{n:02x}" * 32,
+            name=name,
+            **more,
+        )
+        for n, (act, age, name, more) in enumerate(_DEEDS)
+    ),
+    known=12_400,
+    unnamed=schema.Figure(value=171_912, low=166_198, high=177_625),
+)
+
+
 def counted(name: str, figure: schema.Figure | None) -> schema.Counted:
     return schema.Counted(
         query=name,

@@ -3,8 +3,8 @@
 A row is one event of one relay for one query; of a replaceable kind, it is one author, whose newer
 versions change nothing here. What a relay gave by its first complete reading has no row until it is
 gone. Live events of relays that give no events have a table of their own, and so have newer lists
-that no longer match. Functions work over a connection, in the caller's transaction. Times are Unix
-seconds.
+that no longer match. The last answer of each day of a relay stays too. Functions work over a
+connection, in the caller's transaction. Times are Unix seconds.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from nostr_client import hll
+from nostr_client.count.figures import LARGEST, PastClaim
 from nostr_client.store.migrate import Schema, run_script
 
 if TYPE_CHECKING:
@@ -19,8 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from nostr_client.count.claims.coverage import Held
+    from nostr_client.count.merge import Claim
 
-KEEP_S: Final = 92 * 86_400
+DAY: Final = 86_400
+KEEP_S: Final = 92 * DAY
 """Seconds that a loss and a live event are remembered: a quarter year, as hourly numbers are."""
 
 MOST_RECEIVED: Final = 10_000
@@ -60,11 +64,22 @@ CREATE TABLE claim_left (
     earlier INTEGER NOT NULL,
     proven_at INTEGER NOT NULL,
     PRIMARY KEY (q, author)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE claim_past (
+    q INTEGER NOT NULL,
+    r INTEGER NOT NULL,
+    day INTEGER NOT NULL,
+    asked_at REAL NOT NULL,
+    status TEXT NOT NULL,
+    method TEXT,
+    count INTEGER,
+    registers BLOB,
+    PRIMARY KEY (q, r, day)
 ) STRICT, WITHOUT ROWID
 """
 
 CHANGES: Final = Schema("nostr_tally.changes", partial(run_script, script=_TABLES))
-TABLES: Final = ("claim_change", "claim_received", "claim_left")
+TABLES: Final = ("claim_change", "claim_received", "claim_left", "claim_past")
 
 _ROW: Final = "q, r, member, created_at, id, author, amount"
 _FOUND: Final = (
@@ -190,3 +205,39 @@ def leave(conn: sqlite3.Connection, q: int, departures: Iterable[Departure]) -> 
         " WHERE excluded.created_at > claim_left.created_at"
     )
     conn.executemany(sql, [(q, *one) for one in departures])
+
+
+def note_answers(conn: sqlite3.Connection, claims: Iterable[tuple[int, int, Claim]]) -> None:
+    """Store what relays answered, with the numbers of query and relay: the last of each day."""
+    rows = [
+        (
+            *(q, r, int(claim.asked_at) // DAY, claim.asked_at, claim.status.value),
+            None if claim.method is None else claim.method.value,
+            claim.count,
+            claim.registers,
+        )
+        for q, r, claim in claims
+        if claim.asked_at is not None
+    ]
+    conn.executemany("INSERT OR REPLACE INTO claim_past VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+    old = [(q, r, day - KEEP_S // DAY) for q, r, day, *_ in rows]
+    conn.executemany("DELETE FROM claim_past WHERE q = ? AND r = ? AND day < ?", old)
+
+
+def past_answers(conn: sqlite3.Connection, key: str, url: str) -> list[PastClaim]:
+    """Return the last answer of each day of a relay to a question, newest first."""
+    sql = (
+        "SELECT asked_at, status, method, count, registers FROM claim_past"
+        " JOIN claim_query USING (q) JOIN claim_relay USING (r)"
+        " WHERE key = ? AND url = ? ORDER BY day DESC"
+    )
+    return [
+        PastClaim(
+            asked_at=at,
+            status=status,
+            method=method,
+            count=None if count is None else min(count, LARGEST),
+            estimate=None if registers is None else round(hll.estimate(registers), 1),
+        )
+        for at, status, method, count, registers in conn.execute(sql, (key, url))
+    ]

@@ -14,13 +14,13 @@ from nostr_client.codecs.event import EventTemplate
 from nostr_client.codecs.keys import stored_event
 from nostr_client.codecs.references import people_named
 from nostr_client.count.claims import CLAIMS
-from nostr_client.count.claims.changes import leave
+from nostr_client.count.claims.changes import leave, past_answers
 from nostr_client.count.claims.rows import query_number
 from nostr_client.count.figures import Figure
 from nostr_client.count.merge import Claim, ClaimStatus, Method, Reading
 from nostr_client.count.remembering import asked_of
 from nostr_client.store.sqlite import SqliteStore
-from nostr_client.watch import WATCHES, people_rows
+from nostr_client.watch import WATCHES, WatchRepository, people_rows
 from nostr_client.watch.departures import MOST_RECEIVED, Sightings
 from nostr_client.watch.people import (
     Fact,
@@ -198,3 +198,19 @@ def _number(conn: sqlite3.Connection, query: count.Query) -> int:
 def test_a_zap_says_what_its_receipt_claims() -> None:
     zap = Person(act="zapped", pubkey=A.hex(), at=1, seen_at=1, event="00", amount=21_000)
     assert zap.what == "zapped 21 sats (claimed)"
+
+
+async def test_of_the_answers_of_a_day_the_last_one_stays_for_a_quarter_year() -> None:
+    query = count.followers(TARGET)
+    async with await WatchRepository.open(":memory:") as book:
+        for at, number in ((10.0, 1), (86_399.0, 2), (86_400.0, 3), (93 * 86_400.0, 4)):
+            answer = claim(method=Method.COUNT, count=number, asked_at=at)
+            await book.claims.remember(asked_of(query), [("wss://r", answer)])
+            found = await book.database.read(
+                lambda conn: past_answers(conn, asked_of(query).key, "wss://r")
+            )
+            assert found[0].count == number
+        assert [one.count for one in found] == [4, 3]
+        await book.claims.forget(asked_of(query))
+        key = asked_of(query).key
+        assert await book.database.read(lambda conn: past_answers(conn, key, "wss://r")) == []
