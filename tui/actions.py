@@ -140,6 +140,14 @@ ACTIONS: Final = (
         writes=True,
     ),
     A(
+        "digest",
+        "d",
+        "Digest",
+        "Read what changed within a day: newcomers, people, relays.",
+        watches.digest,
+        ("overview",),
+    ),
+    A(
         "sync run",
         "r",
         "Run",

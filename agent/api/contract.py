@@ -177,6 +177,10 @@ class AgentApi:
         Names come from profiles in the store. The limit keeps the newest ones.
         """
 
+    @route("GET", "/v1/digest", takes=90.0)
+    async def digest(self, since: Annotated[float, Meta(ge=0, le=1e12)] = 0.0) -> schema.Digest:
+        """What changed for all watches since a time."""
+
     @route("GET", "/badge/{name}.svg", media=SVG)
     async def badge(self, name: Name) -> str:
         """The number of a watch as a picture.

@@ -45,6 +45,7 @@ from nostr_client.network.relay_state import Capabilities
 from nostr_client.store.base import Difference, HotTarget, IndexStats
 from nostr_client.sync.report import RelayReport
 from nostr_client.watch.definition import AlertSpec, FilterObject, Name, QueryName, Url, Watch
+from nostr_client.watch.digest import Digest
 from nostr_client.watch.history import Point
 from nostr_client.watch.people import People, Person
 
@@ -286,6 +287,7 @@ __all__ = [
     "Cut",
     "Delta",
     "Difference",
+    "Digest",
     "Done",
     "Figure",
     "Health",

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from nostr_client.count.figures import Counted
     from nostr_client.counters.shown import Audit, Counter
     from nostr_client.watch.definition import Watch
+    from nostr_client.watch.digest import Digest
     from nostr_client.watch.history import Point
     from nostr_client.watch.people import People
 
@@ -104,6 +105,9 @@ class ThroughAgent:
 
     async def people(self, name: str, since: int, limit: int) -> People:
         return await self._client.people(name, since=float(since), limit=limit)
+
+    async def digest(self, since: int) -> Digest:
+        return await self._client.digest(since=float(since))
 
     async def add_watch(self, watch: Watch) -> Watch:
         return (await self._client.add_watch(watch)).spec

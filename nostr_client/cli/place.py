@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from nostr_client.count.figures import Counted
     from nostr_client.counters.shown import Audit, Counter
     from nostr_client.watch.definition import Watch
+    from nostr_client.watch.digest import Digest
     from nostr_client.watch.history import Point
     from nostr_client.watch.people import People
 
@@ -117,6 +118,8 @@ class WatchCommands(Protocol):
     async def points(self, name: str, since: int) -> list[Point]: ...
 
     async def people(self, name: str, since: int, limit: int) -> People: ...
+
+    async def digest(self, since: int) -> Digest: ...
 
     async def add_watch(self, watch: Watch) -> Watch: ...
 

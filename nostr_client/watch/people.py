@@ -88,7 +88,7 @@ class Person(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def short(self) -> str:
         """The key as an npub, cut in the middle."""
         npub = nip19.PublicKey(self.pubkey).encode()
-        return f"{npub[:12]}…{npub[-6:]}"
+        return f"{npub[:12]}...{npub[-6:]}"
 
     def __str__(self) -> str:
         return f"{self.who} {self.what}"

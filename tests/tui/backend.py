@@ -120,6 +120,9 @@ class Recorded(Backend):
     async def claims(self, name: str, relay: str) -> schema.PastClaims:
         return schema.PastClaims(watch=name, relay=relay, claims=world.PAST)
 
+    async def digest(self, since: float = 0.0) -> schema.Digest:
+        return world.digest(int(since))
+
     async def people(self, name: str, since: float = 0.0, limit: int = 200) -> schema.People:
         return world.PEOPLE
 

@@ -39,6 +39,8 @@ PAGES = {
         ("enter", "p", "j", "enter"),
         ("names 3 keys, 800 before", world.NPUB[:30]),
     ),
+    "digest": (("d",), ("What changed within a day", "about 612 new (301 to 1,104)")),
+    "digest, its end": (("d", *["j"] * 9), ("no change seen; up to 41",)),
     "relays": (("2", "down", "down"), ("nos.lol (trusted)", "2310 ms", "COUNT", "strfry")),
     "syncs": (("3",), ("mine", "running", "2,480", "unsupported", "62m ago")),
     "counters": (("4",), ("events.1", "52,113", "1.000e40", "1 other stream (n)")),

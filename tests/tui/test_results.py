@@ -52,6 +52,7 @@ PAGES = {
             ("watching followers-npub-0uf63m",),
             (f"={world.NPUB}", "enter", "enter"),
         ),
+        Case("digest", ("about 612 new (301 to 1,104)",)),
         Case("reindex", ("by spark", "12,000,000")),
         Case("theme", ("Search for themes", "dracula")),
         Case("commands", (":watch add [TARGET]",)),

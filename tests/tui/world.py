@@ -10,6 +10,7 @@ from agent.specs import SyncSpec
 from nostr_client.codecs.nip11 import Limitation
 from nostr_client.sync.report import SyncStatus
 from nostr_client.watch.definition import Watch
+from nostr_client.watch.digest import Newcomers, WatchDigest
 
 NOW = 1_764_300_000.0  # 2025-11-28 03:20 UTC
 PUBKEY = "82341f882b6eabcd2ba7f1ef90aad961cf074af15b9ef44a09f9d2a8fbfbe6a2"
@@ -264,6 +265,25 @@ PEOPLE = schema.People(
     known=12_400,
     unnamed=schema.Figure(value=171_912, low=166_198, high=177_625),
 )
+
+
+def digest(since: int) -> schema.Digest:
+    new = Newcomers(value=612, low=301, high=1_104, registers=9, since=since - 600)
+    first = WatchDigest(
+        name="fiatjaf-followers",
+        query="followers",
+        now=schema.Point(at=int(NOW), value=184_312, low=178_598, high=190_025),
+        new=new,
+        acts={"followed": 2, "unfollowed": 2},
+        people=PEOPLE.people[:3],
+        went=(GONE,),
+    )
+    quiet = WatchDigest(
+        name="launch-reactions",
+        query="reactions",
+        new=Newcomers(value=0, low=0, high=41, registers=0, since=since),
+    )
+    return schema.Digest(since=since, until=int(NOW), watches=(first, quiet))
 
 
 def counted(name: str, figure: schema.Figure | None) -> schema.Counted:

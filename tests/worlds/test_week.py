@@ -7,26 +7,31 @@ from __future__ import annotations
 
 import random
 import tempfile
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from nostr_client.watch import WatchRepository, people_rows
+from nostr_client.watch import WatchRepository, digest_rows, people_rows
 from tests.worlds import clock
 from tests.worlds.behaviours import Away, Cap, Counts, LiesCount, Negentropy, Sketches
 from tests.worlds.items import Item, made
 from tests.worlds.model import Change, RelaySpec, Step, World
-from tests.worlds.people import START, signer
+from tests.worlds.people import START
 from tests.worlds.running import BEGINNING, Run
 
 if TYPE_CHECKING:
+    from nostr_client.watch.digest import WatchDigest
     from nostr_client.watch.people import People
     from tests.worlds.relays import SimRelay
 
 DAY = 86_400
 DAYS = 7
+DIES = 4
+MIDDAY = 3
+MIDDLE = int(BEGINNING + (MIDDAY + 0.5) * DAY)
 
 
 @dataclass(frozen=True)
@@ -101,36 +106,39 @@ def week_world(seed: int, deeds: list[Deed]) -> World:
     return World(seed, "followers", relays, tuple(steps))
 
 
-def people_of(world: World) -> People:
-    async def go() -> People:
+def told(world: World) -> tuple[People, WatchDigest]:
+    """What the store says of the week's people, and of what changed since its middle."""
+
+    async def go() -> tuple[People, WatchDigest]:
         with tempfile.TemporaryDirectory(prefix="week") as folder:
             run = Run(world, Path(folder))
             report = await run.run()
             assert report.violations == []
+            now, since = int(run.clock.now()), int(BEGINNING + 60)
             path = Path(folder) / f"world-{world.seed}"
             async with await WatchRepository.open(path, read_only=True) as book:
-                return await book.database.read(
-                    lambda conn: people_rows.read(
-                        conn, world.query, int(BEGINNING + 60), int(run.clock.now()), limit=1000
-                    )
+                people = await book.database.read(
+                    lambda conn: people_rows.read(conn, world.query, since, now, limit=1000)
                 )
+                digest = await book.database.read(
+                    lambda conn: digest_rows.read(conn, "w", world.query, MIDDLE, now)
+                )
+                return people, digest
 
     return clock.run(go)
 
 
 def expected(deeds: list[Deed]) -> dict[tuple[str, str], int]:
-    """Who did what, with the time of the event: a script that knows all deeds."""
+    """Who did what on which day: a script that knows all deeds."""
     known: set[int] = set()
     acts: dict[tuple[str, str], int] = {}
     for deed in sorted(deeds, key=lambda one: (one.day, one.item.at)):
         person, key = deed.item.person, made(deed.item).pubkey
         if deed.item.sort == "unfollow":
             acts.pop(("followed", key), None)
-            acts["unfollowed", key] = START + deed.item.at
+            acts["unfollowed", key] = deed.day
         elif person not in known and deed.day:
-            acts["followed", key] = START + deed.item.at
-        elif ("followed", key) in acts:
-            acts["followed", key] = START + deed.item.at  # the newest list of the same follower
+            acts["followed", key] = deed.day
         known.add(person)
     return acts
 
@@ -138,16 +146,15 @@ def expected(deeds: list[Deed]) -> dict[tuple[str, str], int]:
 @pytest.mark.parametrize("seed", range(1, 5))
 def test_the_people_of_a_week_are_those_of_a_script_over_its_events(seed: int) -> None:
     deeds = drawn_week(seed)
-    found = people_of(week_world(seed, deeds))
+    people, digest = told(week_world(seed, deeds))
     wanted = expected(deeds)
-    said = {(one.act, one.pubkey) for one in found.people}
-    assert said == set(wanted)
-    assert [one.seen_at for one in found.people] == sorted(
-        (one.seen_at for one in found.people), reverse=True
-    )
-    following = {d.item.person for d in deeds} - {
-        d.item.person for d in deeds if d.item.sort == "unfollow"
-    }
-    assert {one.pubkey for one in found.people if one.act == "followed"} <= {
-        signer(person).pubkey for person in following
-    }
+    assert {(one.act, one.pubkey) for one in people.people} == set(wanted)
+    times = [one.seen_at for one in people.people]
+    assert times == sorted(times, reverse=True)
+    days = {(one.act, one.pubkey): one.seen_at - BEGINNING for one in people.people}
+    assert all(abs(days[act] / DAY - day) < 0.1 for act, day in wanted.items())
+    late = Counter(act for (act, _), day in wanted.items() if day > MIDDAY)
+    assert digest.acts == late
+    assert (digest.came, digest.went) == ((), (f"ws://r{DIES}.test",))
+    assert digest.new is not None
+    assert digest.new.low <= late["followed"] <= digest.new.high

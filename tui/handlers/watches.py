@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Final, get_args
 
 import msgspec
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from agent.api.schema import WatchState
     from nostr_client.watch.definition import Watch
     from tui.host import Host
+
+DAY_S: Final = 86_400.0
 
 
 def _named(host: Host, words: list[str]) -> WatchState | None:
@@ -127,6 +129,15 @@ async def relay(host: Host, words: list[str]) -> None:
 async def people(host: Host, words: list[str]) -> None:
     """Show who did what in place of the relays, or the relays again."""
     host.watch_page.toggle_people()
+
+
+async def digest(host: Host, words: list[str]) -> None:
+    """Show what changed within a day, for all watches."""
+    since = host.now() - DAY_S
+    found = await host.ask(lambda client: client.digest(since))
+    parts = ["\n  ".join([f"{one.name} ({one.query})", *one.lines]) for one in found.watches]
+    text = "\n".join(parts) or "There is no watch yet."
+    await host.inform("What changed within a day", text)
 
 
 async def span(host: Host, words: list[str]) -> None:

@@ -208,13 +208,16 @@ def leave(conn: sqlite3.Connection, q: int, departures: Iterable[Departure]) -> 
 
 
 def note_answers(conn: sqlite3.Connection, claims: Iterable[tuple[int, int, Claim]]) -> None:
-    """Store what relays answered, with the numbers of query and relay: the last of each day."""
+    """Store what relays answered, with the numbers of query and relay: the last of each day.
+
+    Registers of a reading that is not complete are left out: reading on raises them.
+    """
     rows = [
         (
             *(q, r, int(claim.asked_at) // DAY, claim.asked_at, claim.status.value),
             None if claim.method is None else claim.method.value,
             claim.count,
-            claim.registers,
+            claim.registers if claim.reading is None or claim.reading.complete else None,
         )
         for q, r, claim in claims
         if claim.asked_at is not None
