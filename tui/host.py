@@ -100,6 +100,13 @@ class WatchView(Protocol):
     def choose_span(self, span: str | None) -> None:
         """Plot the span of time named, else the next one."""
 
+    def toggle_people(self) -> None:
+        """Show people in place of the relays, or the relays again."""
+
+    @property
+    def person(self) -> str:
+        """All of what the person did that is pointed at, or ""."""
+
 
 class LogView(Protocol):
     """The page of the log."""

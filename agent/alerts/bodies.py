@@ -20,11 +20,12 @@ import msgspec
 from agent.alerts.conditions import LIES
 from nostr_client.codecs.display import percent, plural, said
 from nostr_client.errors import clip
+from nostr_client.watch.people import newest_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from agent.api.schema import Figure, WatchState
+    from agent.api.schema import Figure, Person, WatchState
     from nostr_client.sync.coverage_report import CoverageRun, RelayCoverage
     from nostr_client.watch.definition import BodyFormat
 
@@ -35,6 +36,12 @@ COVERAGE: Final = "coverage:"
 
 _MOST_NAMED: Final = 5
 """Relays named in a text; the JSON has all."""
+
+MOST_NAMED: Final = 3
+"""People of a text: it is one line."""
+
+MOST_LISTED: Final = 20
+"""People of the JSON."""
 
 _MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]()#+!|~>-])")
 
@@ -48,12 +55,16 @@ class Body(NamedTuple):
 
 class Crossing(NamedTuple):
     """A line that a watch or a coverage has crossed at a time, Unix seconds; `id` is the alert's
-    own."""
+    own.
+
+    `people`: who did what in the time before, newest first, if that is known.
+    """
 
     id: str
     of: WatchState | Covered
     when: str
     at: float
+    people: tuple[Person, ...] = ()
 
     @property
     def key(self) -> str:
@@ -95,14 +106,18 @@ def body_of(crossing: Crossing, form: BodyFormat = "json") -> Body:
 
 
 def text_of(crossing: Crossing) -> str:
-    """One line for people, such as `followers: 1,548 (1,510 to 1,587) distinct authors; > 1000`."""
+    """One line for people, such as `followers: 1,548 (1,510 to 1,587) distinct authors; > 1000`.
+
+    The newest people behind it follow, by name with the key, or by key.
+    """
     watch = crossing.of
     if isinstance(watch, Covered):
         return f"{_words(watch)}; {crossing.when}"
     number = "no number" if watch.figure is None else number_of(watch.figure)
     unit = f" {watch.unit.replace('_', ' ')}" if watch.unit and watch.figure else ""
     why = "a relay's claim is not believed" if crossing.when == LIES else crossing.when
-    return f"{watch.spec.name}: {number}{unit}; {why}"
+    who = f"; {newest_names(crossing.people, MOST_NAMED)}" if crossing.people else ""
+    return f"{watch.spec.name}: {number}{unit}; {why}{who}"
 
 
 def _words(one: Covered) -> str:
@@ -146,6 +161,7 @@ def _content(crossing: Crossing) -> dict[str, Any]:
         "figure": watch.figure,
         "unit": watch.unit,
         "at": crossing.at,
+        "people": crossing.people[:MOST_LISTED],
     }
 
 

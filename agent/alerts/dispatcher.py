@@ -19,7 +19,8 @@ from agent.alerts.outbox import Channel, deliveries
 from agent.alerts.webhook import place, post
 from nostr_client.errors import NetworkError, NostrTallyError, StoreError, StoreFull
 from nostr_client.network.waiting import task_group
-from nostr_client.watch import repository
+from nostr_client.watch import people_rows, repository
+from nostr_client.watch.history import DAY
 
 if TYPE_CHECKING:
     import sqlite3
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from agent.alerts.conditions import Condition
     from agent.alerts.outbox import Delivery
-    from agent.api.schema import WatchState
+    from agent.api.schema import Person, WatchState
     from agent.log import Log
     from agent.specs import CoverageSpec
     from nostr_client.options import ConnectionOptions
@@ -99,7 +100,8 @@ class AlertDispatcher:
             is_crossed = holds(condition, Sample(now, watch.figure.value), past, liars=liars)
             if is_crossed == (alert.when in crossed):
                 continue
-            crossing = Crossing(secrets.token_hex(8), watch, alert.when, now)
+            people = await self._people(spec, condition, now) if is_crossed else ()
+            crossing = Crossing(secrets.token_hex(8), watch, alert.when, now, people)
             await self._note(crossing, deliveries(crossing, alert) if is_crossed else [])
 
     async def check_coverage(self, spec: CoverageSpec, run: CoverageRun) -> None:
@@ -137,6 +139,15 @@ class AlertDispatcher:
         since = now - condition.within
         found = await self._database.read(lambda c: repository.points(c, name, int(since)))
         return [Sample(point.at, point.value) for point in found]
+
+    async def _people(self, spec: Watch, condition: Condition, now: float) -> tuple[Person, ...]:
+        """Return who did what in the time of a condition, a day for one without."""
+        since = int(now - (condition.within or DAY))
+        question = spec.question
+        found = await self._database.read(
+            lambda conn: people_rows.read(conn, question, since, int(now))
+        )
+        return found.people
 
     async def _put(self, one: Delivery) -> None:
         others = [key for key in self._waiting if key[1] == one.channel]

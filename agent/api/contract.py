@@ -137,8 +137,21 @@ class AgentApi:
         """Ask every relay of a watch now; its number once each was asked."""
 
     @route("GET", "/v1/watches/{name}/explain")
-    async def explain(self, name: Name) -> schema.Counted:
+    async def explain(
+        self,
+        name: Name,
+        excluded: Annotated[
+            str, Meta(max_length=500, description="as if this relay were excluded, or no longer")
+        ] = "",
+        trusted: Annotated[
+            str, Meta(max_length=500, description="as if this relay were trusted, or no longer")
+        ] = "",
+    ) -> schema.Counted:
         """What the number of a watch is made of."""
+
+    @route("GET", "/v1/watches/{name}/claims")
+    async def claims(self, name: Name, relay: RelayUrl) -> schema.PastClaims:
+        """What one relay of a watch answered: the last of each day, newest first."""
 
     @route("GET", "/v1/watches/{name}/history")
     async def history(
@@ -151,6 +164,22 @@ class AgentApi:
 
         The limit keeps the newest ones.
         """
+
+    @route("GET", "/v1/watches/{name}/people")
+    async def people(
+        self,
+        name: Name,
+        since: Annotated[float, Meta(ge=0, le=1e12)] = 0.0,
+        limit: SmallLimit = 200,
+    ) -> schema.People:
+        """Who did what, newest first.
+
+        Names come from profiles in the store. The limit keeps the newest ones.
+        """
+
+    @route("GET", "/v1/digest", takes=90.0)
+    async def digest(self, since: Annotated[float, Meta(ge=0, le=1e12)] = 0.0) -> schema.Digest:
+        """What changed for all watches since a time."""
 
     @route("GET", "/badge/{name}.svg", media=SVG)
     async def badge(self, name: Name) -> str:

@@ -40,7 +40,7 @@ from agent.api.shapes import (
 from agent.specs import CoverageSpec, SyncSpec
 from nostr_client.assertions.report import Asserted
 from nostr_client.codecs.nip11 import RelayInfo
-from nostr_client.count.figures import Counted, Figure, WeighedClaim, Within
+from nostr_client.count.figures import Counted, Figure, PastClaim, WeighedClaim, Within
 from nostr_client.counters.lineage import Arrival
 from nostr_client.counters.shown import Audit, Counter, Integer
 from nostr_client.network.relay_state import Capabilities
@@ -48,7 +48,9 @@ from nostr_client.store.base import Difference, HotTarget, IndexStats
 from nostr_client.sync.coverage_report import CoverageRun, HeldKind, RelayCoverage
 from nostr_client.sync.report import RelayReport
 from nostr_client.watch.definition import AlertSpec, FilterObject, Name, QueryName, Url, Watch
+from nostr_client.watch.digest import Digest
 from nostr_client.watch.history import Point
+from nostr_client.watch.people import People, Person
 
 Origin = Annotated[
     Literal["file", "api"], Meta(description="where it was configured; of the file: read-only")
@@ -152,6 +154,14 @@ class History(Answer, frozen=True):
     watch: str
     points: tuple[Point, ...]
     asked_at: int | None = None
+
+
+class PastClaims(Answer, frozen=True):
+    """What one relay answered over time: the last answer of each day, newest first."""
+
+    watch: str
+    relay: str
+    claims: tuple[PastClaim, ...]
 
 
 class CountBody(Body, frozen=True):
@@ -314,6 +324,7 @@ __all__ = [
     "Cut",
     "Delta",
     "Difference",
+    "Digest",
     "Done",
     "Figure",
     "Health",
@@ -331,7 +342,11 @@ __all__ = [
     "Messages",
     "Name",
     "Origin",
+    "PastClaim",
+    "PastClaims",
+    "People",
     "Permission",
+    "Person",
     "Point",
     "Problem",
     "Ready",

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from nostr_client.counters.shown import Audit, Counter
     from nostr_client.sync.coverage_report import CoverageRun
     from nostr_client.watch.definition import Watch
+    from nostr_client.watch.digest import Digest
     from nostr_client.watch.history import Point
+    from nostr_client.watch.people import People
 
 MOST: Final = 10_000
 """Rows of one answer."""
@@ -102,6 +104,12 @@ class ThroughAgent:
 
     async def points(self, name: str, since: int) -> list[Point]:
         return list((await self._client.history(name, since=float(since), limit=MOST)).points)
+
+    async def people(self, name: str, since: int, limit: int) -> People:
+        return await self._client.people(name, since=float(since), limit=limit)
+
+    async def digest(self, since: int) -> Digest:
+        return await self._client.digest(since=float(since))
 
     async def add_watch(self, watch: Watch) -> Watch:
         return (await self._client.add_watch(watch)).spec

@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from msgspec.structs import replace as replaced
+
 from agent.alerts.webhook import private
 from agent.api import schema, views
 from agent.api.badge import shields, svg
@@ -24,11 +26,13 @@ from agent.specs import with_known_webhooks
 from agent.syncing import KIND as SYNC
 from nostr_client import __version__
 from nostr_client.codecs.relay_url import normalize
+from nostr_client.count.claims.changes import past_answers
 from nostr_client.count.queries import target_of
 from nostr_client.errors import InvalidInput, RelayError
 from nostr_client.sync.coverage import history as coverage_runs
-from nostr_client.watch import repository
-from nostr_client.watch.definition import Watch
+from nostr_client.watch import digest_rows, people_rows, repository
+from nostr_client.watch.definition import Watch, switched
+from nostr_client.watch.digest import excluded_of
 from nostr_client.watch.engine import FIND, MERGE
 from nostr_client.watch.state import NO_RELAY
 
@@ -41,6 +45,7 @@ if TYPE_CHECKING:
     from agent.syncing import Synced
     from nostr_client.count.queries import Query
     from nostr_client.network.relay import Relay
+    from nostr_client.watch.digest import WatchDigest
 
 
 T = TypeVar("T")
@@ -126,6 +131,30 @@ class AgentBackend(CounterCalls):
     async def watch(self, name: str) -> schema.WatchState:
         return self._watched(name)
 
+    async def digest(self, since: float = 0.0) -> schema.Digest:
+        now = int(self._agent.clock.wall())
+        found = [
+            await self._changed(name, int(since), now)
+            for name in sorted(self._agent.engine.watches)
+        ]
+        return schema.Digest(
+            since=int(since), until=now, watches=tuple(one for one in found if one is not None)
+        )
+
+    async def _changed(self, name: str, since: int, now: int) -> WatchDigest | None:
+        """Return what changed for a watch; None if it was removed meanwhile."""
+        one = self._agent.engine.watches.get(name)
+        if one is None:
+            return None
+        result = await self._agent.engine.explain(name)
+        excluded = excluded_of(result.counted())
+        urls = one.relays.keys() - one.watch.left_out
+        return await self._agent.parts.store.database.read(
+            lambda conn: digest_rows.read(
+                conn, name, one.query, since, now, urls=urls, excluded=excluded
+            )
+        )
+
     async def badge(self, name: str) -> str:
         return svg(self._watched(name))
 
@@ -191,9 +220,22 @@ class AgentBackend(CounterCalls):
         await self._agent.engine.asked(name)
         return await self.explain(name)
 
-    async def explain(self, name: str) -> schema.Counted:
-        left_out = self._watched(name).spec.left_out
-        return (await self._agent.engine.explain(name)).counted(left_out)
+    async def explain(self, name: str, excluded: str = "", trusted: str = "") -> schema.Counted:
+        self._watched(name)
+        watch = self._agent.engine.watches[name].watch
+        if excluded:
+            watch = replaced(watch, excluded=switched(watch.excluded, excluded))
+        if trusted:
+            watch = replaced(watch, trusted=switched(watch.trusted, trusted))
+        return (await self._agent.engine.explain(name, watch)).counted(watch.left_out)
+
+    async def claims(self, name: str, relay: str) -> schema.PastClaims:
+        self._watched(name)
+        key, url = self._agent.engine.watches[name].key, normalize(relay)
+        found = await self._agent.parts.store.database.read(
+            lambda conn: past_answers(conn, key, url)
+        )
+        return schema.PastClaims(watch=name, relay=relay, claims=tuple(found))
 
     async def history(self, name: str, since: float = 0.0, limit: int = 2000) -> schema.History:
         self._watched(name)
@@ -203,6 +245,21 @@ class AgentBackend(CounterCalls):
         )
         asked_at = await database.read(lambda conn: repository.asked_at(conn, name))
         return schema.History(watch=name, asked_at=asked_at, points=tuple(points))
+
+    async def people(self, name: str, since: float = 0.0, limit: int = 200) -> schema.People:
+        state, one = self._watched(name), self._agent.engine.watches[name]
+        urls = one.relays.keys() - one.watch.left_out
+        return await self._agent.parts.store.database.read(
+            lambda conn: people_rows.read(
+                conn,
+                one.query,
+                int(since),
+                int(self._agent.clock.wall()),
+                urls=urls,
+                figure=state.figure,
+                limit=limit,
+            )
+        )
 
     async def count(self, body: schema.CountBody) -> schema.Counted:
         agent = self._agent

@@ -3,8 +3,8 @@
 Stored events enter; signed cards of people, events, addresses and identifiers leave, with each
 relay's response. Start with `fields` (what each number means), then `tally` (how it is
 counted), `cards` (which numbers are published, and when a card is signed again), `ledger` (which
-cards were published and which relay accepted them) and `publisher`; `run` does all of it once. Names are imported
-when they are first used: the report alone loads neither SQLite nor asyncio.
+cards were published and which relay accepted them) and `publisher`. `run` does all of it once.
+Names are imported when they are first used: the report alone loads neither SQLite nor asyncio.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "count": Entry("nostr_client.cli.count:count", "Count one number over many relays."),
     "watch": Entry("nostr_client.cli.watch:watch", "Repeat questions and store their numbers."),
+    "digest": Entry("nostr_client.cli.digest:digest", "Print what changed since a time."),
     "req": Entry("nostr_client.cli.req:req", "Print events as JSON lines."),
     "sync": Entry("nostr_client.cli.sync:sync", "Bring the store and relays to the same events."),
     "mirror": Entry("nostr_client.cli.sync:mirror", "Copy both ways between two relays."),

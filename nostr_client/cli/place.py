@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from nostr_client.counters.shown import Audit, Counter
     from nostr_client.sync.coverage_report import CoverageRun
     from nostr_client.watch.definition import Watch
+    from nostr_client.watch.digest import Digest
     from nostr_client.watch.history import Point
+    from nostr_client.watch.people import People
 
 GROUP: Final = "nostr_tally.agent"
 """The entry points that offer the agent's client: the SDK never imports the agent."""
@@ -120,6 +122,10 @@ class WatchCommands(Protocol):
     async def explain(self, name: str) -> Counted: ...
 
     async def points(self, name: str, since: int) -> list[Point]: ...
+
+    async def people(self, name: str, since: int, limit: int) -> People: ...
+
+    async def digest(self, since: int) -> Digest: ...
 
     async def add_watch(self, watch: Watch) -> Watch: ...
 

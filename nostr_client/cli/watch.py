@@ -35,6 +35,7 @@ from nostr_client.cli.questions import (
 )
 from nostr_client.cli.relays import relay_option
 from nostr_client.cli.watch_file import watches_at
+from nostr_client.cli.watch_people import people
 from nostr_client.cli.watchrun import NO_WATCHES, run
 from nostr_client.codecs.display import duration, plural
 from nostr_client.errors import InvalidInput
@@ -61,6 +62,7 @@ def watch() -> None:
 
 
 watch.add_command(run)
+watch.add_command(people)
 
 _OPTIONS = (
     click.argument("name"),

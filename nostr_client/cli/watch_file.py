@@ -10,8 +10,9 @@ from nostr_client.cli.output import say
 from nostr_client.cli.place import Kept, Place, agent_at
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.errors import InvalidInput, SchemaTooOld
-from nostr_client.watch import repository
+from nostr_client.watch import digest_rows, people_rows, repository
 from nostr_client.watch.definition import shown
+from nostr_client.watch.digest import Digest, excluded_of
 from nostr_client.watch.repository import WatchRepository
 
 if TYPE_CHECKING:
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     from nostr_client.cli.place import WatchCommands
     from nostr_client.count.figures import Counted
     from nostr_client.watch.definition import Watch
+    from nostr_client.watch.digest import WatchDigest
     from nostr_client.watch.history import Point
+    from nostr_client.watch.people import People
 
 
 @asynccontextmanager
@@ -112,6 +115,38 @@ class FileWatches:
     async def points(self, name: str, since: int) -> list[Point]:
         await self._get(name)
         return await self._book.history(name, since=since)
+
+    async def people(self, name: str, since: int, limit: int) -> People:
+        made, asked = await self._get(name)
+        relays = await self._asked_of(made, asked)
+        urls = None if relays is None else relays.keys() - made.left_out
+        figure = (await self.explain(name)).figure
+        return await self._book.database.read(
+            lambda conn: people_rows.read(
+                conn,
+                made.question,
+                since,
+                int(time.time()),
+                urls=urls,
+                figure=figure,
+                limit=limit,
+            )
+        )
+
+    async def digest(self, since: int) -> Digest:
+        now = int(time.time())
+        found = [await self._changed(watch, since, now) for watch, _ in await self._book.all()]
+        return Digest(since=since, until=now, watches=tuple(found))
+
+    async def _changed(self, made: Watch, since: int, now: int) -> WatchDigest:
+        relays = made.relays or await self._book.relays(made.name)
+        urls = None if relays is None else set(map(normalize, relays)) - made.left_out
+        excluded = excluded_of(await self.explain(made.name))
+        return await self._book.database.read(
+            lambda conn: digest_rows.read(
+                conn, made.name, made.question, since, now, urls=urls, excluded=excluded
+            )
+        )
 
     async def add_watch(self, watch: Watch) -> Watch:
         await self._book.add(watch)

@@ -88,3 +88,8 @@ def address_of(event: Event) -> str:
 def receivers(event: Event) -> frozenset[str]:
     """Whom a zap of an event may pay: those of its `zap` tags (splits), and its author."""
     return frozenset(event.tag_values("zap")) | {event.pubkey}
+
+
+def people_named(event: Event) -> frozenset[str]:
+    """Return the distinct values of the `p` tags: the keys that a follow list (kind 3) names."""
+    return frozenset(tag[1] for tag in event.tags if len(tag) > 1 and tag[0] == "p")

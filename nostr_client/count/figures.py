@@ -143,6 +143,16 @@ class WeighedClaim(ClaimSummary, frozen=True, kw_only=True):
     excluded: bool = False
 
 
+class PastClaim(msgspec.Struct, frozen=True, kw_only=True):
+    """The last answer of a relay on one day; `asked_at` in Unix seconds."""
+
+    asked_at: float
+    status: str
+    method: str | None = None
+    count: int | None = None
+    estimate: float | None = None
+
+
 class Counted(msgspec.Struct, frozen=True, kw_only=True):
     """A number over many relays, and the claims behind it."""
 

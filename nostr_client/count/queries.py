@@ -15,7 +15,12 @@ import msgspec
 from nostr_client import hll
 from nostr_client.codecs import kinds, nip19
 from nostr_client.codecs.filters import Filter
-from nostr_client.codecs.references import reacted_to, reaction_label, reply_place
+from nostr_client.codecs.references import (
+    people_named,
+    reacted_to,
+    reaction_label,
+    reply_place,
+)
 from nostr_client.codecs.zaps import RECEIPT, read_zap
 from nostr_client.count.claims import VOID, Held
 from nostr_client.count.merge import Unit
@@ -166,7 +171,8 @@ class Query(msgspec.Struct, frozen=True, dict=True):
     def hold(self, event: Event) -> Held | None:
         """Return what is stored of a matching event; None if it does not count.
 
-        The author of a zap is the payer, and its amount is in millisats.
+        The author of a zap is the payer, and its amount is in millisats. The amount of a follow
+        list is the number of keys that it names.
         """
         if self.is_zaps:
             return self._hold_zap(event)
@@ -181,7 +187,8 @@ class Query(msgspec.Struct, frozen=True, dict=True):
                 return None
         kept = label if self.by_content else ""
         id, author = bytes.fromhex(event.id), bytes.fromhex(event.pubkey)
-        return Held(event.created_at, id, author, label=kept)
+        size = len(people_named(event)) if event.kind == kinds.CONTACTS else 0
+        return Held(event.created_at, id, author, size, label=kept)
 
     def _hold_zap(self, receipt: Event) -> Held | None:
         """Return a zap, labelled with its target if that decides whether it may pay the person."""

@@ -66,7 +66,7 @@ async def compare_lists(
     if len(read) < 2:
         return {}
     missing = {url: everybody - read[url].authors for url in read if url in asked}
-    ask = _Asker(query, relays, seconds, budget)
+    ask = NewestLists(query, relays, seconds, budget)
     lacking = await ask.lists(missing)
     suspects = {a for a, lists in lacking.given.items() if not all(map(ask.holds, lists))}
     givers = await ask.lists({url: suspects & one.authors for url, one in read.items()})
@@ -76,7 +76,11 @@ async def compare_lists(
         if not ask.holds(min(lists, key=lambda e: (-e.created_at, e.id))):
             known |= {bytes.fromhex(one.id): author for one in lists if ask.holds(one)}
     return {
-        url: Retracted(lists=known, asked=frozenset(authors - lacking.unknown[url] - unsure))
+        url: Retracted(
+            lists=known,
+            asked=frozenset(authors - lacking.unknown[url] - unsure),
+            suspects=frozenset(suspects),
+        )
         for url, authors in missing.items()
     }
 
@@ -139,7 +143,7 @@ def _corrected(claim: Claim, query: Query, kept: Reading, unknown: set[bytes]) -
     return msgspec.structs.replace(claim, reading=kept)
 
 
-class _Asked:
+class FetchedLists:
     """What relays returned, by author, and by relay the authors about which one did not answer."""
 
     def __init__(self, urls: Iterable[str]) -> None:
@@ -147,7 +151,12 @@ class _Asked:
         self.unknown: dict[str, set[bytes]] = {url: set() for url in urls}
 
 
-class _Asker:
+class NewestLists:
+    """Fetches the newest lists of authors from relays, for a question about such lists.
+
+    `seconds`: for each page.
+    """
+
     def __init__(
         self, query: Query, relays: Mapping[str, Relay], seconds: float, budget: ReadBudget
     ) -> None:
@@ -160,23 +169,23 @@ class _Asker:
         """Whether a list still matches the question."""
         return self._asked.matches(event)
 
-    async def lists(self, wanted: Mapping[str, Collection[bytes]]) -> _Asked:
+    async def lists(self, wanted: Mapping[str, Collection[bytes]]) -> FetchedLists:
         """Fetch the newest lists of authors, as each relay has them, from all relays at once."""
-        out = _Asked(wanted)
+        out = FetchedLists(wanted)
         async with task_group() as group:
             for url, authors in wanted.items():
                 if authors:
                     group.create_task(self._of_relay(self._relays[url], sorted(authors), out))
         return out
 
-    async def _of_relay(self, relay: Relay, authors: Sequence[bytes], out: _Asked) -> None:
+    async def _of_relay(self, relay: Relay, authors: Sequence[bytes], out: FetchedLists) -> None:
         out.unknown[relay.url].update(authors[MOST:])
         batches = [authors[n : n + BATCH] for n in range(0, min(len(authors), MOST), BATCH)]
         async with task_group() as group:
             for batch in batches:
                 group.create_task(self._batch(relay, batch, out))
 
-    async def _batch(self, relay: Relay, authors: Sequence[bytes], out: _Asked) -> None:
+    async def _batch(self, relay: Relay, authors: Sequence[bytes], out: FetchedLists) -> None:
         keys = [author.hex() for author in authors]
         asked = Filter(kinds=self._asked.kinds, authors=keys)
         try:

@@ -31,10 +31,14 @@ CREATE UNIQUE INDEX IF NOT EXISTS idx_{RECORDS}_migration_set_name
 
 
 class Schema(NamedTuple):
-    """Tables of one part of the program; `create` makes them in the caller's transaction."""
+    """Tables of one part of the program; `create` makes them in the caller's transaction.
+
+    `also`: schemas that come with it; a file that was made before they existed gets them.
+    """
 
     name: str
     create: Callable[[sqlite3.Connection], None]
+    also: tuple[Schema, ...] = ()
 
 
 def run_script(conn: sqlite3.Connection, script: str) -> None:
@@ -97,14 +101,15 @@ def recorded(conn: sqlite3.Connection) -> dict[str, list[str]]:
 def _missing(conn: sqlite3.Connection, schemas: Sequence[Schema]) -> list[Schema]:
     """The schemas that the file does not have. Raises SchemaTooNew."""
     found = recorded(conn)
-    for schema in schemas:
+    every = [one for schema in schemas for one in (schema, *schema.also)]
+    for schema in every:
         others = [one for one in found.get(schema.name, ()) if one != VERSION]
         if others:
             raise SchemaTooNew(
                 f"another version wrote this store ({schema.name}: {', '.join(others)}); "
                 "update nostr-tally to open it"
             )
-    return [schema for schema in schemas if schema.name not in found]
+    return [schema for schema in every if schema.name not in found]
 
 
 def _check_ours(conn: sqlite3.Connection) -> None:

@@ -21,7 +21,7 @@ from nostr_client.errors import InvalidInput, clip, host_alone
 from nostr_client.options import SHORTEST_INTERVAL, WATCH_NAME, WATCH_NAME_IN_WORDS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from nostr_client.codecs.web_of_trust import Root
     from nostr_client.count.queries import Query
@@ -188,6 +188,15 @@ def _question(name: str | None, target: str, filters: bytes) -> Query:
     if not target:
         raise InvalidInput(f"{name} needs a target")
     return queries.canonical(name, target)
+
+
+def switched(urls: Iterable[str], url: str) -> tuple[str, ...]:
+    """Return relays with one more, or without it if it is one of them; normalised.
+
+    Raises InvalidRelayURL.
+    """
+    held, one = list(map(normalize, urls)), normalize(url)
+    return tuple(other for other in held if other != one) if one in held else (*held, one)
 
 
 def check_name(name: str) -> None:

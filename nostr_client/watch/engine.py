@@ -19,10 +19,12 @@ from nostr_client.count.claims import is_answer
 from nostr_client.count.procedure import needs_others
 from nostr_client.count.queries import target_of
 from nostr_client.count.remembering import KEEP, asked_of
+from nostr_client.count.unfollowed import is_compared
 from nostr_client.count.within import NO_LISTS, count_within, stored_web
 from nostr_client.errors import InvalidInput
 from nostr_client.network.waiting import task_group
 from nostr_client.watch import repository
+from nostr_client.watch.departures import find_departures
 from nostr_client.watch.live import Live, LivePace
 from nostr_client.watch.recording import Recorder
 from nostr_client.watch.repository import point_of
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Awaitable, Callable, Collection, Mapping
 
+    from nostr_client.codecs.event import Event
     from nostr_client.codecs.web_of_trust import Root, Web
     from nostr_client.count.asking import CountOptions
     from nostr_client.count.beside import FirstRound
@@ -231,6 +234,9 @@ class Engine:
             claim = await self._claim(one, url)
             if one.was_asked and one.first is not None:
                 await self._complete(one, one.first)
+                await self._look_for_departures(one, one.claims)
+            elif one.first is None:
+                await self._look_for_departures(one, {url: claim})
         finally:
             one.asking -= 1
         self.worker.nudge(f"{MERGE} {name}", MERGE_DELAY_S if one.asking else 0.0)
@@ -278,6 +284,7 @@ class Engine:
         one.claims.pop(url, None)
         if is_answer(claim):
             one.claims[url] = claim
+        one.people.answered(url, claim)
         if claim.answered:
             one.failing.pop(url, None)
             one.answered[url] = began.wall
@@ -287,13 +294,35 @@ class Engine:
             self._no_answer(one, url, claim)
         return claim
 
+    async def _look_for_departures(self, one: Watched, claims: Mapping[str, Claim]) -> None:
+        """Ask for the newest lists of those whom relays give no longer, if lists are counted."""
+        asked, people = asked_of(one.query), one.people
+        if not is_compared(one.query) or self.worker.is_stopping:
+            return
+        lost = [
+            claim
+            for url, claim in claims.items()
+            if people.has_lost(url, claim, self._book.gone(asked, url))
+        ]
+        if lost:
+            relays = {url: self.relay(url) for url in one.relays if url not in one.failing}
+            now = self.clock.moment()
+            await find_departures(
+                one.query, self._book, relays, self.options, people, lost, now.mono, now.wall
+            )
+
+    def received(self, one: Watched, url: str, event: Event) -> None:
+        """Note who a live event is by; it is stored with the next claims."""
+        one.people.receive(one.query, url, event, self.clock.wall())
+
     def _saving(self, one: Watched) -> Callable[[sqlite3.Connection], None]:
-        """Return the writes of claims that are not stored yet."""
+        """Return the writes of claims, and of events received live, that are not stored yet."""
         claims, one.unsaved = one.unsaved, []
-        return self._book.keeping(asked_of(one.query), claims)
+        received, one.people.received = one.people.received, []
+        return self._book.keeping(asked_of(one.query), claims, received)
 
     async def _save(self, one: Watched) -> None:
-        if one.unsaved:
+        if one.unsaved or one.people.received:
             await self._claims.write(self._saving(one))
 
     def _no_answer(self, one: Watched, url: str, claim: Claim) -> None:
@@ -305,14 +334,16 @@ class Engine:
         """Return a relay; one that only strangers name connects only to public addresses."""
         return self._pool.relay(url, stranger=url in self._strangers)
 
-    async def explain(self, name: str) -> CountResult:
+    async def explain(self, name: str, instead: Watch | None = None) -> CountResult:
         """Return the number of a watch from the current claims of its relays. Raises StoreError.
+
+        `instead`: with the excluded and trusted relays of this watch of the same question.
 
         Answers of this tick count as they came. For those in the store, the number includes what
         may have changed since they came.
         """
         one = self.watches[name]
-        watch, since = one.watch, self.clock.wall() - self.options.timeouts.group
+        watch, since = instead or one.watch, self.clock.wall() - self.options.timeouts.group
         fresh = {url: claim for url, claim in one.claims.items() if (claim.asked_at or 0) >= since}
         if one.relays.keys() - fresh.keys():
             await self._save(one)

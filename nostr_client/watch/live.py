@@ -180,6 +180,8 @@ class Listened(Protocol):
 
     def ask_soon(self, one: Watched, url: str) -> None: ...
 
+    def received(self, one: Watched, url: str, event: Event) -> None: ...
+
 
 class Live:
     """Runs one listener for each relay that has watches; call `refresh` after a change of these."""
@@ -261,6 +263,7 @@ class Live:
         keep, event = False, verified.event
         is_stored = event.created_at < self._began[url]
         for one in self._listened.matching(url, event):
+            self._listened.received(one, url, event)
             newest = one.answered.get(url, 0.0) - SKEW_S
             if not (
                 is_stored and event.created_at < newest

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from nostr_client.count.beside import FirstRound
 from nostr_client.count.procedure import needs_others
 from nostr_client.count.remembering import asked_of
+from nostr_client.watch.departures import Sightings
 from nostr_client.watch.repository import question_key
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ class Watched:
         """Whether a relay was asked since the newest merge."""
         self.asking = 0
         """Relays that are being asked."""
+        self.people = Sightings()
+        """What was seen of single people, until it is stored."""
         self.tried: set[str] = set()
         """Relays that were asked, whether they answered or not."""
         self.failing: dict[str, str] = {}
@@ -78,6 +81,7 @@ class Watched:
         self.first = before.first
         if before.watch.within == self.watch.within:
             self.within, self.no_web = before.within, before.no_web
+        self.people = before.people
 
 
 class Merge(NamedTuple):

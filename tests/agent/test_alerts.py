@@ -1,4 +1,4 @@
-"""Conditions of alerts: how they are written, and when they hold."""
+"""Alerts: how conditions are written, when they hold, and what a text says of people."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from agent.alerts.conditions import (
     parse_condition,
     parse_shortfall,
 )
+from agent.api import schema
 from nostr_client.errors import InvalidInput
 from nostr_client.sync.coverage_report import CoverageRun, KnownKind, RelayCoverage
+from nostr_client.watch import Watch
 
 DAY = 86_400.0
 
@@ -146,3 +148,30 @@ def test_what_an_alert_of_a_coverage_says() -> None:
         "unknown": ["wss://r2.example"],
         "at": 7.0,
     }
+
+
+def test_a_text_names_the_newest_people_with_their_keys() -> None:
+    state = schema.WatchState(
+        spec=Watch(name="w", query="followers", target="a" * 64),
+        origin="api",
+        unit="distinct_authors",
+        figure=schema.Figure.exactly(5),
+    )
+    people = tuple(
+        schema.Person(
+            act="followed", pubkey=f"{n:064x}", at=1, seen_at=9 - n, event="00", name=name
+        )
+        for n, name in enumerate(["Ada", None, "Cleo *", "Dan", None])
+    )
+    crossing = Crossing("id", state, "> 4", 10.0, people)
+    text = text_of(crossing)
+    assert text.startswith("w: 5 distinct authors; > 4; Ada (npub1")
+    assert text.endswith("followed; and 2 more")
+    assert "Dan" not in text
+    assert [one["name"] for one in json.loads(body_of(crossing).data)["people"]][:3] == [
+        "Ada",
+        None,
+        "Cleo *",
+    ]
+    assert "Cleo \\\\*" in body_of(crossing, "discord").data.decode()
+    assert text_of(crossing._replace(people=())) == "w: 5 distinct authors; > 4"

@@ -104,9 +104,44 @@ async def test_a_watch_from_its_first_to_its_last_day(run: Run, tmp_path: Path) 
     code, out, _ = await run("watch", "show", "me")
     assert re.search("events +100%", out)
     await check_history(run, tmp_path)
+    await check_people(run)
+    await check_digest(run)
     assert (await run("watch", "remove", "me"))[0] == 0
     code, _, err = await run("watch", "history", "me")
     assert (code, err) == (2, "nostr-client: no watch is named 'me'\n")
+
+
+async def check_people(run: Run) -> None:
+    """Those of the first reading are no news; the ten that came since are named."""
+    code, out, _ = await run("watch", "people", "me", "--since", "0", "--json")
+    found = json.loads(out)
+    assert (code, found["watch"], found["known"], found["more"]) == (0, "me", 60, 0)
+    assert {one["pubkey"] for one in found["people"]} == {follow(i).pubkey for i in range(50, 60)}
+    assert {one["act"] for one in found["people"]} == {"followed"}
+    assert found["unnamed"] is None
+    _, out, _ = await run("watch", "people", "me", "--since", "0", "--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert [row["pubkey"] for row in rows] == [one["pubkey"] for one in found["people"]]
+    _, out, _ = await run("watch", "people", "me", "--since", "0")
+    assert out.count("followed") == 10
+    _, out, err = await run("watch", "people", "me", "--since", "2100-01-01")
+    assert (out, err) == ("", "nobody was seen to do anything since 2100-01-01 00:00\n")
+
+
+async def check_digest(run: Run) -> None:
+    """Nothing was known a day ago, so how far the number changed is not known either."""
+    code, out, err = await run("digest")
+    assert (code, err) == (0, "")
+    assert (
+        "me (followers)\n  at least 60 distinct authors\n  how far it changed is not known" in out
+    )
+    assert "10 followed" in out
+    code, out, _ = await run("digest", "--since", "now", "--json")
+    (one,) = json.loads(out)["watches"]
+    assert (one["name"], one["now"]["value"], one["acts"]) == ("me", 60, {})
+    assert one["new"]["registers"] == 0
+    _, out, _ = await run("digest", "--since", "now", "--format", "markdown")
+    assert "## me \\(followers\\)\n\n- at least 60 distinct authors\n- no change seen" in out
 
 
 async def check_history(run: Run, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from agent.api.schema import Refusal, not_found
 from agent.api.server import ApiServer, Backend, serve
 from agent.relay.listen import bind
 from nostr_client.codecs.relay_url import normalize
+from nostr_client.watch.definition import switched
 from tests.tui import world
 
 if TYPE_CHECKING:
@@ -118,9 +119,18 @@ class Recorded(Backend):
         await self.watch(name)
         return schema.Done()
 
-    async def explain(self, name: str) -> schema.Counted:
+    async def claims(self, name: str, relay: str) -> schema.PastClaims:
+        return schema.PastClaims(watch=name, relay=relay, claims=world.PAST)
+
+    async def digest(self, since: float = 0.0) -> schema.Digest:
+        return world.digest(int(since))
+
+    async def people(self, name: str, since: float = 0.0, limit: int = 200) -> schema.People:
+        return world.PEOPLE
+
+    async def explain(self, name: str, excluded: str = "", trusted: str = "") -> schema.Counted:
         one = await self.watch(name)
-        out = set(one.spec.excluded)
+        out = set(switched(one.spec.excluded, excluded) if excluded else one.spec.excluded)
         told = world.counted(one.spec.query or "filter", one.figure)
         claims = [
             msgspec.structs.replace(c, excluded=True, used=(), reasons=("left out by the watch",))

@@ -29,6 +29,18 @@ PAGES = {
         ("launch-reactions", "1,287", "≈ 184,312", "≥ 58", "5/6", "disconnected", "52,113"),
     ),
     "watch": (("enter",), ("fiatjaf-followers", "±3%", "178,598–190,025", "excluded", "✓ events")),
+    "why": (("enter", "enter"), ("Without it: ", "[x: exclude it]", "Used: registers, count")),
+    "why not": (
+        ("enter", "G", "k", "k", "enter"),
+        ("the registers are of a shape that no people make", "Excluded from the number"),
+    ),
+    "people": (("enter", "p"), ("Ada (npub1", "no longer seen", "about 171,912")),
+    "person": (
+        ("enter", "p", "j", "enter"),
+        ("names 3 keys, 800 before", world.NPUB[:30]),
+    ),
+    "digest": (("d",), ("What changed within a day", "about 612 new (301 to 1,104)")),
+    "digest, its end": (("d", *["j"] * 9), ("no change seen; up to 41",)),
     "relays": (("2", "down", "down"), ("nos.lol (trusted)", "2310 ms", "COUNT", "strfry")),
     "syncs": (("3",), ("mine", "running", "2,480", "unsupported", "62m ago")),
     "counters": (("4",), ("events.1", "52,113", "1.000e40", "1 other stream (n)")),

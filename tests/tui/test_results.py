@@ -52,6 +52,7 @@ PAGES = {
             ("watching followers-npub-0uf63m",),
             (f"={world.NPUB}", "enter", "enter"),
         ),
+        Case("digest", ("about 612 new (301 to 1,104)",)),
         Case("reindex", ("by spark", "12,000,000")),
         Case("theme", ("Search for themes", "dracula")),
         Case("commands", (":watch add [TARGET]",)),
@@ -61,6 +62,8 @@ PAGES = {
         Case("watch span", ("last 1w",)),
         Case("watch exclude", ("counting without wss://nos.lol", "excluded")),
         Case("watch trust", ("believing wss://nos.lol",)),
+        Case("watch relay", ("With it again:", "[x: take it back]", "[t: test it]")),
+        Case("watch people", ("unfollowed", "Ada (npub1", "about 171,912")),
         Case("watch remove", ("removed fiatjaf-followers", "launch-reactions"), ("y",)),
     ),
     "syncs": (

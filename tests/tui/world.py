@@ -11,6 +11,7 @@ from nostr_client.codecs.nip11 import Limitation
 from nostr_client.sync.coverage_report import HeldKind, KnownKind, RelayCoverage
 from nostr_client.sync.report import SyncStatus
 from nostr_client.watch.definition import Watch
+from nostr_client.watch.digest import Newcomers, WatchDigest
 
 NOW = 1_764_300_000.0  # 2025-11-28 03:20 UTC
 PUBKEY = "82341f882b6eabcd2ba7f1ef90aad961cf074af15b9ef44a09f9d2a8fbfbe6a2"
@@ -227,6 +228,63 @@ CLAIMS = (
     ),
     schema.WeighedClaim(relay=GONE, status="unreachable", reasons=("no answer: unreachable",)),
 )
+
+
+PAST = tuple(
+    schema.PastClaim(
+        asked_at=NOW - day * 86_400,
+        status="ok",
+        method="hll",
+        count=176_920 - 600 * day,
+        estimate=178_010.0 - 590 * day,
+    )
+    for day in range(40)
+)
+
+_DEEDS = (
+    ("followed", 60, "Ada", {}),
+    ("unfollowed", 400, None, {"keys": 3, "keys_before": 800}),
+    ("follows", 900, "Bob \\x202e", {}),
+    ("no longer seen", 4_000, None, {}),
+    ("unfollowed", 90_000, "Cleo", {"keys": 411, "keys_before": 412}),
+    ("followed", 200_000, None, {}),
+)
+PEOPLE = schema.People(
+    since=int(NOW) - 30 * 86_400,
+    people=tuple(
+        schema.Person(
+            act=act,
+            pubkey=PUBKEY,
+            at=int(NOW) - age - 20,
+            seen_at=int(NOW) - age,
+            event=f"{n:02x}" * 32,
+            name=name,
+            **more,
+        )
+        for n, (act, age, name, more) in enumerate(_DEEDS)
+    ),
+    known=12_400,
+    unnamed=schema.Figure(value=171_912, low=166_198, high=177_625),
+)
+
+
+def digest(since: int) -> schema.Digest:
+    new = Newcomers(value=612, low=301, high=1_104, registers=9, since=since - 600)
+    first = WatchDigest(
+        name="fiatjaf-followers",
+        query="followers",
+        now=schema.Point(at=int(NOW), value=184_312, low=178_598, high=190_025),
+        new=new,
+        acts={"followed": 2, "unfollowed": 2},
+        people=PEOPLE.people[:3],
+        went=(GONE,),
+    )
+    quiet = WatchDigest(
+        name="launch-reactions",
+        query="reactions",
+        new=Newcomers(value=0, low=0, high=41, registers=0, since=since),
+    )
+    return schema.Digest(since=since, until=int(NOW), watches=(first, quiet))
 
 
 def counted(name: str, figure: schema.Figure | None) -> schema.Counted:

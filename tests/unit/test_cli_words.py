@@ -32,9 +32,12 @@ FORMS = {"--format"}
 OWN = {
     "nostr-client publish": {"--kind", "-k", "--tag", "-t"},
     "nostr-client coverage": {"--kind", "-k", "--since"},
+    "nostr-client watch people": {"--since"},
+    "nostr-client digest": {"--since"},
 }
 """Words of filters in commands that take no filter: the kind and tags of the event that is made,
-and what of an author is compared. Users know these words from other tools."""
+and what of an author is compared, or since when people are listed. Users know these words from
+other tools."""
 
 FORMER = {"change", "create", "delete", "edit", "explain", "info", "load", "rm", "stats"}
 """Verbs that once stood beside add, set, remove, show and get, and meant the same."""

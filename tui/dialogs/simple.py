@@ -124,7 +124,9 @@ class Inform(ModalScreen[None]):
     """Something that has to be read before anything else goes on."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,enter,space", "close", "Close", show=False)
+        Binding("escape,enter,space", "close", "Close", show=False),
+        Binding("down,j", "scroll(1)", "Down", show=False),
+        Binding("up,k", "scroll(-1)", "Up", show=False),
     ]
 
     def __init__(self, title: str, text: str) -> None:
@@ -141,6 +143,10 @@ class Inform(ModalScreen[None]):
 
     def on_button_pressed(self) -> None:
         self.dismiss(None)
+
+    def action_scroll(self, lines: int) -> None:
+        """Show the rest of a text that is longer than the dialog."""
+        self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False, immediate=True)
 
     def action_close(self) -> None:
         self.dismiss(None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Final, get_args
 
 import msgspec
 
@@ -11,13 +11,15 @@ from agent.api.schema import CountBody
 from nostr_client.codecs.display import plural
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.errors import InvalidInput
-from nostr_client.watch.definition import QueryName
+from nostr_client.watch.definition import QueryName, switched
 
 if TYPE_CHECKING:
     from agent.api.schema import Counted as CountedAnswer
     from agent.api.schema import WatchState
     from nostr_client.watch.definition import Watch
     from tui.host import Host
+
+DAY_S: Final = 86_400.0
 
 
 def _named(host: Host, words: list[str]) -> WatchState | None:
@@ -85,10 +87,9 @@ async def _switch(host: Host, words: list[str], field: str, texts: tuple[str, st
     relay = words[0] if words else host.page.pointed
     if found is None or not relay:
         return
-    url, held = normalize(relay), list(map(normalize, getattr(found.spec, field)))
-    is_new = url not in held
-    urls = [*held, url] if is_new else [one for one in held if one != url]
-    spec = msgspec.structs.replace(found.spec, **{field: tuple(urls)})
+    url, urls = normalize(relay), switched(getattr(found.spec, field), relay)
+    is_new = url in urls
+    spec = msgspec.structs.replace(found.spec, **{field: urls})
     await host.ask(lambda client: client.change_watch(spec.name, spec))
     host.report(f"{texts[0] if is_new else texts[1]} {relay}{_but(spec, url)}")
 
@@ -97,6 +98,46 @@ def _but(spec: Watch, url: str) -> str:
     """What holds back a relay that is trusted."""
     is_both = url in map(normalize, spec.excluded) and url in map(normalize, spec.trusted)
     return ": trusted, but excluded until you take it back (e)" if is_both else ""
+
+
+async def relay(host: Host, words: list[str]) -> None:
+    """Show why a relay counts as it does, or all of what one person did."""
+    from tui.dialogs.claim import ClaimDetail
+
+    text = "" if words else host.watch_page.person
+    if text:
+        await host.inform("Who it was", text)
+        return
+    found = _named(host, [host.watched] if host.watched else [])
+    url = words[0] if words else host.page.pointed
+    if found is None or not url:
+        return
+    name = found.spec.name
+    counted = await host.ask(lambda client: client.explain(name))
+    one = next((one for one in counted.relays if normalize(one.relay) == normalize(url)), None)
+    if one is None:
+        raise InvalidInput(f"{url} is no relay of {name}")
+    without = await host.ask(lambda client: client.explain(name, excluded=url))
+    believed = await host.ask(lambda client: client.explain(name, trusted=url))
+    past = await host.ask(lambda client: client.claims(name, url))
+    detail = ClaimDetail(host, found.spec, one, counted, without, believed, past)
+    chosen = await host.push_screen_wait(detail)
+    if chosen:
+        await host.perform(chosen, [url])
+
+
+async def people(host: Host, words: list[str]) -> None:
+    """Show who did what in place of the relays, or the relays again."""
+    host.watch_page.toggle_people()
+
+
+async def digest(host: Host, words: list[str]) -> None:
+    """Show what changed within a day, for all watches."""
+    since = host.now() - DAY_S
+    found = await host.ask(lambda client: client.digest(since))
+    parts = ["\n  ".join([f"{one.name} ({one.query})", *one.lines]) for one in found.watches]
+    text = "\n".join(parts) or "There is no watch yet."
+    await host.inform("What changed within a day", text)
 
 
 async def span(host: Host, words: list[str]) -> None:

@@ -13,9 +13,10 @@ from nostr_client.errors import NostrTallyError
 from tui import format
 from tui.glyphs import ASCII
 from tui.pages.page import Page
-from tui.widgets import claims
+from tui.widgets import claims, people
 from tui.widgets.columns import matches
 from tui.widgets.grid import GONE, Cell, Grid
+from tui.widgets.people import beyond
 from tui.widgets.plotting import SPANS
 from tui.workers import start
 
@@ -24,8 +25,15 @@ if TYPE_CHECKING:
 
     from textual.widget import Widget
 
-    from agent.api.schema import Counted, History, WatchState, WeighedClaim
+    from agent.api.schema import Counted, History, People, Person, WatchState, WeighedClaim
     from tui.widgets.plot import History as Plot
+
+SINCE_S: Final = 30 * 86_400.0
+"""Seconds of the past whose people are shown."""
+
+MOST_PEOPLE: Final = 500
+
+NO_ONE: Final = "Nobody was seen to do anything in the last 30 days.\n\np shows the relays."
 
 MOST: Final = 10_000
 """Numbers of the past that are asked for: what the API gives at most."""
@@ -42,6 +50,9 @@ class WatchPage(Page):
         self._claims: dict[str, WeighedClaim] = {}
         self._counted: Counted | None = None
         self._history: History | None = None
+        self._people: dict[str, Person] = {}
+        self._found: People | None = None
+        self._shows_people = False
         self._seen: tuple[str, float | None, str] | None = None
         self._looking = False
 
@@ -56,13 +67,16 @@ class WatchPage(Page):
             yield Plot(self.host.glyphs, id="plot")
         yield Grid(claims.COLUMNS, self._row, id="claims")
         yield Static(id="no-claims", classes="empty")
+        yield Grid(people.COLUMNS, self._person_row, id="people")
+        yield Static(id="no-people", classes="empty")
+        yield Static(id="beyond", markup=False)
 
     @property
     def shown(self) -> WatchState | None:
         return self.model.watches.get(self.host.watched)
 
     async def entered(self) -> None:
-        self.query_one("#claims").focus()
+        self.query_one("#people" if self._shows_people else "#claims").focus()
         await self._look()
 
     def show(self, changed: set[str]) -> None:
@@ -139,6 +153,39 @@ class WatchPage(Page):
         ]
         grid.show([one.relay for one in sorted(found, key=_order)])
         self.say(grid, "#no-claims", "No relay has answered yet.")
+        self._list_people()
+        others = ("#claims", "#no-claims") if self._shows_people else ("#people", "#no-people")
+        for one in others:
+            self.query_one(one).display = False
+        self.query_one("#beyond").display = self._shows_people and bool(self._found)
+
+    def _list_people(self) -> None:
+        grid = self.query_one("#people", Grid)
+        found = [key for key, p in self._people.items() if matches(self.wanted, p.person, p.what)]
+        grid.show(found)
+        self.say(grid, "#no-people", NO_ONE)
+        self.query_one("#beyond", Static).update(beyond(self._found) if self._found else "")
+
+    def _person_row(self, key: str) -> Mapping[str, Cell]:
+        one = self._people.get(key)
+        return GONE if one is None else people.row(one, self.host.now())
+
+    def toggle_people(self) -> None:
+        """Show people in place of the relays, or the relays again."""
+        self._shows_people = not self._shows_people
+        self._list()
+        self.set_focus(self.query_one("#people" if self._shows_people else "#claims"))
+
+    @property
+    def person(self) -> str:
+        """All of what the person did that is pointed at, or ""."""
+        key = self.query_one("#people", Grid).key if self._shows_people else None
+        one = self._people.get(key or "")
+        return "" if one is None else people.whole(one)
+
+    @property
+    def pointed(self) -> str:
+        return "" if self._shows_people else super().pointed
 
     def _row(self, relay: str) -> Mapping[str, Cell]:
         spec = self.shown.spec if self.shown else None
@@ -169,7 +216,12 @@ class WatchPage(Page):
         since = max(0.0, now - 1.2 * length) if length else 0.0
         counted = await self.host.ask(lambda client: client.explain(name))
         history = await self.host.ask(lambda client: client.history(name, since=since, limit=MOST))
+        found = await self.host.ask(
+            lambda client: client.people(name, since=max(0.0, now - SINCE_S), limit=MOST_PEOPLE)
+        )
         self._claims = {one.relay: one for one in counted.relays}
+        self._found = found
+        self._people = {people.key_of(one): one for one in found.people}
         self._plot().show(history.points, now, self.span)
         self._list()
 

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, Self, TypeVar
 
 from nostr_client.count.claims import rows
+from nostr_client.count.claims.changes import CHANGES, note_received
 from nostr_client.count.claims.memory import ListMemory
 from nostr_client.count.claims.rows import held_rows
 from nostr_client.store.database import Database
@@ -14,9 +15,10 @@ from nostr_client.store.schema import STORE
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
+    from nostr_client.count.claims.changes import Received
     from nostr_client.count.claims.coverage import Mark
     from nostr_client.count.claims.memory import Memory
     from nostr_client.count.claims.rows import Asked, LastAsked, Remembered
@@ -81,7 +83,7 @@ CREATE TABLE claim_members (
 """
 
 
-CLAIMS: Final = Schema("nostr_tally.claims", partial(run_script, script=_TABLES))
+CLAIMS: Final = Schema("nostr_tally.claims", partial(run_script, script=_TABLES), also=(CHANGES,))
 
 
 T = TypeVar("T")
@@ -190,10 +192,16 @@ class ClaimBook:
         """Store claims, given with their relays' URLs; each replaces its relay's earlier one."""
         await self.database.write(self.keeping(asked, claims))
 
+    def gone(self, asked: Asked, url: str) -> int | None:
+        """Return how many known events a relay has lost so far, as last read; None: not read."""
+        numbers = self._numbers.get((asked.key, url))
+        seen = None if numbers is None else self._glances.get(numbers)
+        return None if seen is None else seen[0].gone
+
     def keeping(
-        self, asked: Asked, claims: Iterable[tuple[str, Claim]]
+        self, asked: Asked, claims: Iterable[tuple[str, Claim]], received: Sequence[Received] = ()
     ) -> Callable[[sqlite3.Connection], None]:
-        """Return `remember` as a function for a write of the caller's."""
+        """Return `remember` as a function for a write of the caller's, with live events."""
         kept = list(claims)
         numbers = [self._numbers.get((asked.key, url)) for url, _ in kept]
 
@@ -205,6 +213,10 @@ class ClaimBook:
                     for known, (url, claim) in zip(numbers, kept, strict=True)
                 ),
             )
+            if received:
+                note_received(
+                    conn, rows.query_number(conn, asked), received, replaces=asked.replaces
+                )
 
         return work
 

@@ -81,7 +81,8 @@ VOID: Final = -1
 class Held(NamedTuple):
     """One event of a relay: raw id and author, 32 bytes each.
 
-    `amount` is the event's value if the query sums (millisats of a zap). It is VOID for a matching
+    `amount` is the event's value if the query sums (millisats of a zap), and of a follow list the
+    number of keys that it names, 0 if that was not stored. It is VOID for a matching
     event that the query checked and does not count: a relay's COUNT and its NIP-77 answer include
     those. `label` classifies its content, on request; of a zap of a person it is the event or
     address that the zap names, until that is checked. `signer`, `receiver` and `payment` belong to

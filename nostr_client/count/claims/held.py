@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from nostr_client import hll
+from nostr_client.count.claims.changes import ChangeLog
 from nostr_client.count.claims.coverage import VOID, Changes, Held, Mark
 from nostr_client.count.claims.memory import is_newer, supersedes
 
@@ -66,6 +67,9 @@ class HeldRows:
         self._held: int | None = 0
         self._since: dict[int, int] = {}
         self._unsaved = False
+        self._log = ChangeLog(conn, q, r, replaces=replaces)
+        self._older: list[Held] = []
+        """Versions that newer ones replaced in the last write."""
         self._load()
 
     def _load(self) -> None:
@@ -114,14 +118,15 @@ class HeldRows:
         return int(row[0]) if row else None
 
     def apply(self, update: Update) -> Changes:
-        sql = f"SELECT created_at, id, author, seen_at FROM claim_event WHERE {_WINDOW}"
+        sql = f"SELECT created_at, id, author, amount, seen_at FROM claim_event WHERE {_WINDOW}"
         before = self._conn.execute(sql, (*self._key, update.start, _last(update.end))).fetchall()
         found = {event.id for event in update.found}
-        lost = [Held(at, id, author) for at, id, author, _ in before if id not in found]
+        lost = [Held(*one) for *one, _ in before if one[1] not in found]
         self._delete(lost)
         inside = all(update.spans(event.created_at) for event in update.found)
         held = {id for _, id, *_ in before} & found if inside else None
         fresh = self._put(update.found, update.at, held)
+        self._note(lost, fresh, update.at)
         changes = Changes(
             added=len(fresh),
             gone=len(self._without_newer(lost)),
@@ -131,6 +136,12 @@ class HeldRows:
         self._update_registers(fresh, rebuild=bool(lost))
         self._save(self.mark.moved(update, changes, self._newest_after(update)))
         return changes
+
+    def _note(self, lost: Sequence[Held], fresh: Sequence[Held], at: int) -> None:
+        """Log what came and what is gone; before the first complete reading nothing is news."""
+        if lost or fresh:
+            was_whole = self._mark.whole_at is not None
+            self._log.note(lost, fresh, self._older, at, was_whole=was_whole)
 
     def _newest_after(self, update: Update) -> int | None:
         """Return the newest known event: after an open window the newest one found, if any."""
@@ -161,6 +172,7 @@ class HeldRows:
     def add(self, events: Iterable[Held], at: int) -> int:
         fresh = self._put(list(events), at)
         if fresh:
+            self._note((), fresh, at)
             self._update_registers(fresh, rebuild=False)
             self._save(self.mark)
         return len(fresh)
@@ -205,6 +217,7 @@ class HeldRows:
 
         `held`: the ids of known ones, if the caller has them.
         """
+        self._older = []
         if held is None:
             held = self._ids({event.created_at for event in events})
         fresh = [event for event in {e.id: e for e in events}.values() if event.id not in held]
@@ -245,6 +258,7 @@ class HeldRows:
             else:
                 del newest[other.author]
         self._delete(older)
+        self._older = older
         return list(newest.values())
 
     def _ids(self, times: set[int]) -> set[bytes]:

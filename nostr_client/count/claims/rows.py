@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
+from nostr_client.count.claims.changes import TABLES as CHANGED
+from nostr_client.count.claims.changes import note_answers
 from nostr_client.count.claims.held import HeldRows, is_complete
 from nostr_client.count.claims.memory import reading_of
 from nostr_client.count.merge import Claim, ClaimStatus, Listing, Method, Retracted
@@ -121,6 +123,7 @@ def remember(conn: sqlite3.Connection, claims: Iterable[tuple[int, int, Claim]])
     conn.executemany("DELETE FROM claim_members WHERE q = ? AND r = ?", answers)
     packed = [(q, r, _pack(members)) for q, r, claim in kept if (members := _members(claim))]
     conn.executemany("INSERT OR REPLACE INTO claim_members VALUES (?, ?, ?)", packed)
+    note_answers(conn, kept)
 
 
 def _members(claim: Claim) -> Members | None:
@@ -181,7 +184,8 @@ def forget(conn: sqlite3.Connection, asked: Asked) -> bool:
     row = conn.execute("SELECT q FROM claim_query WHERE key = ?", (asked.key,)).fetchone()
     if row is None:
         return False
-    for table in ("claim", "claim_mark", "claim_event", "claim_members", "claim_query"):
+    tables = ("claim", "claim_mark", "claim_event", "claim_members", *CHANGED, "claim_query")
+    for table in tables:
         conn.execute(f"DELETE FROM {table} WHERE q = ?", row)
     return True
 

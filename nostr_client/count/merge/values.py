@@ -117,13 +117,15 @@ class Retracted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     them. `lists` do not count either: lists by id, with their author, whose newer list no longer
     matches the question. `asked` is what other relays have and this relay was asked about: ids if
     deletions are requested, authors if newest lists are; None if it was not asked. `looked_for`:
-    the relay was asked for the deletions of all its own events.
+    the relay was asked for the deletions of all its own events. `suspects`:
+    authors of whom a relay has a list that does not match; whether it is the newest is not proven.
     """
 
     ids: frozenset[bytes] = frozenset()
     lists: Mapping[bytes, bytes] = {}
     asked: frozenset[bytes] | None = None
     looked_for: bool = False
+    suspects: frozenset[bytes] = frozenset()
 
 
 NOTHING_RETRACTED = Retracted()

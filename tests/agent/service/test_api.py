@@ -61,6 +61,16 @@ async def test_a_watch_counts_and_says_why(tmp_path: Path) -> None:
         assert watch.figure.low <= 20 <= (watch.figure.high or 20)
         found = await agent.client.explain("followers")
         assert {claim.method for claim in found.relays} == {"hll", "events"}
+        without = await agent.client.explain("followers", excluded=two.url)
+        assert [claim.excluded for claim in without.relays if claim.relay == two.url] == [True]
+        assert without.figure != found.figure
+        assert (await agent.client.explain("followers")).figure == found.figure
+        (past,) = (await agent.client.claims("followers", one.url)).claims
+        assert (past.status, past.method, past.count) == ("ok", "hll", 15)
+        people = await agent.client.people("followers")
+        assert (people.people, people.known) == ((), 15)
+        assert people.unnamed is not None
+        assert people.unnamed.low <= 5
         points = (await agent.client.history("followers")).points
         assert points[-1].value == watch.figure.value
         (relay, _) = (await agent.client.relays()).relays

@@ -1,0 +1,246 @@
+"""Which events a relay gave newly, and which it gives no longer: the log of its known events.
+
+A row is one event of one relay for one query; of a replaceable kind, it is one author, whose newer
+versions change nothing here. What a relay gave by its first complete reading has no row until it is
+gone. Live events of relays that give no events have a table of their own, and so have newer lists
+that no longer match. The last answer of each day of a relay stays too. Functions work over a
+connection, in the caller's transaction. Times are Unix seconds.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from nostr_client import hll
+from nostr_client.count.figures import LARGEST, PastClaim
+from nostr_client.store.migrate import Schema, run_script
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Collection, Iterable, Sequence
+
+    from nostr_client.count.claims.coverage import Held
+    from nostr_client.count.merge import Claim
+
+DAY: Final = 86_400
+KEEP_S: Final = 92 * DAY
+"""Seconds that a loss and a live event are remembered: a quarter year, as hourly numbers are."""
+
+MOST_RECEIVED: Final = 10_000
+"""Received events of one query; the oldest are removed when there are more."""
+
+_TABLES: Final = """
+CREATE TABLE claim_change (
+    q INTEGER NOT NULL,
+    r INTEGER NOT NULL,
+    member BLOB NOT NULL,
+    created_at INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    author BLOB NOT NULL,
+    amount INTEGER NOT NULL,
+    known_at INTEGER,
+    found_at INTEGER,
+    lost_at INTEGER,
+    PRIMARY KEY (q, r, member)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE claim_received (
+    q INTEGER NOT NULL,
+    member BLOB NOT NULL,
+    created_at INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    author BLOB NOT NULL,
+    amount INTEGER NOT NULL,
+    received_at INTEGER NOT NULL,
+    is_new INTEGER NOT NULL,
+    PRIMARY KEY (q, member)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE claim_left (
+    q INTEGER NOT NULL,
+    author BLOB NOT NULL,
+    created_at INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    size INTEGER NOT NULL,
+    earlier INTEGER NOT NULL,
+    proven_at INTEGER NOT NULL,
+    PRIMARY KEY (q, author)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE claim_past (
+    q INTEGER NOT NULL,
+    r INTEGER NOT NULL,
+    day INTEGER NOT NULL,
+    asked_at REAL NOT NULL,
+    status TEXT NOT NULL,
+    method TEXT,
+    count INTEGER,
+    registers BLOB,
+    PRIMARY KEY (q, r, day)
+) STRICT, WITHOUT ROWID
+"""
+
+CHANGES: Final = Schema("nostr_tally.changes", partial(run_script, script=_TABLES))
+TABLES: Final = ("claim_change", "claim_received", "claim_left", "claim_past")
+
+_ROW: Final = "q, r, member, created_at, id, author, amount"
+_FOUND: Final = (
+    f"INSERT INTO claim_change ({_ROW}, known_at, found_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT DO UPDATE SET created_at = excluded.created_at, id = excluded.id,"
+    " amount = excluded.amount, found_at = excluded.found_at, lost_at = NULL"
+)
+_FOUND_EARLY: Final = (
+    "UPDATE claim_change SET created_at = ?, id = ?, amount = ?, lost_at = NULL"
+    " WHERE q = ? AND r = ? AND member = ?"
+)
+_LOST: Final = (
+    f"INSERT INTO claim_change ({_ROW}, lost_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT DO UPDATE SET created_at = excluded.created_at, id = excluded.id,"
+    " amount = excluded.amount, lost_at = excluded.lost_at"
+)
+
+
+class Received(NamedTuple):
+    """A live event of a relay whose events are not read, and when it came.
+
+    `is_new`: its author is provably not in the registers that the relay gave before.
+    """
+
+    event: Held
+    at: int
+    is_new: bool
+
+
+class Departure(NamedTuple):
+    """A newer list of an author that no longer matches the question.
+
+    `size` counts the keys that it names, `earlier` those of the last list that matched; 0 if that
+    is not known.
+    """
+
+    author: bytes
+    created_at: int
+    id: bytes
+    size: int
+    earlier: int
+    proven_at: int
+
+
+class ChangeLog:
+    """Writes the changes of one relay's known events for one query.
+
+    `replaces`: only an author's newest event counts, so a row stands for an author.
+    """
+
+    def __init__(self, conn: sqlite3.Connection, q: int, r: int, *, replaces: bool) -> None:
+        self._conn = conn
+        self._key = (q, r)
+        self._replaces = replaces
+
+    def note(
+        self,
+        lost: Iterable[Held],
+        fresh: Iterable[Held],
+        replaced: Collection[Held],
+        at: int,
+        *,
+        was_whole: bool,
+    ) -> None:
+        """Record events that are gone and events that came; `replaced` are the older versions.
+
+        `was_whole`: the relay was read completely before. What came until then is not news.
+        """
+        gone, came = self._members(lost), self._members(fresh)
+        older = self._members(replaced).keys() | (gone.keys() & came.keys())
+        fell = [(member, one) for member, one in gone.items() if member not in came]
+        rows = [(*self._key, member, *_fields(one), at) for member, one in fell]
+        self._conn.executemany(_LOST, rows)
+        if fell:
+            sql = "DELETE FROM claim_change WHERE q = ? AND r = ? AND lost_at < ?"
+            self._conn.execute(sql, (*self._key, at - KEEP_S))
+        news = [(member, one) for member, one in came.items() if was_whole and member not in older]
+        found = [(*self._key, member, *_fields(one), at, at) for member, one in news]
+        self._conn.executemany(_FOUND, found)
+        known = came.keys() - {member for member, _ in news}
+        self._conn.executemany(_FOUND_EARLY, [self._version(m, came[m]) for m in known])
+
+    def _members(self, events: Iterable[Held]) -> dict[bytes, Held]:
+        counted = (one for one in events if one.counts)
+        return {one.author if self._replaces else one.id: one for one in counted}
+
+    def _version(self, member: bytes, one: Held) -> tuple[object, ...]:
+        return (one.created_at, one.id, one.amount, *self._key, member)
+
+
+def _fields(one: Held) -> tuple[int, bytes, bytes, int]:
+    return one.created_at, one.id, one.author, one.amount
+
+
+def note_received(
+    conn: sqlite3.Connection, q: int, received: Sequence[Received], *, replaces: bool
+) -> None:
+    """Store live events; of a replaceable kind, what was known of the author stays."""
+    sql = (
+        "INSERT INTO claim_received VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE"
+        " SET created_at = excluded.created_at, id = excluded.id, amount = excluded.amount"
+    )
+    rows = [
+        (q, one.event.author if replaces else one.event.id, *_fields(one.event), one.at, one.is_new)
+        for one in received
+    ]
+    conn.executemany(sql, rows)
+    if rows:
+        conn.execute(
+            "DELETE FROM claim_received WHERE q = ?1 AND (received_at < ?2 OR received_at <"
+            " (SELECT received_at FROM claim_received WHERE q = ?1"
+            " ORDER BY received_at DESC LIMIT 1 OFFSET ?3))",
+            (q, rows[-1][-2] - KEEP_S, MOST_RECEIVED),
+        )
+
+
+def leave(conn: sqlite3.Connection, q: int, departures: Iterable[Departure]) -> None:
+    """Store newer lists that no longer match; of each author the newest."""
+    sql = (
+        "INSERT INTO claim_left VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
+        " created_at = excluded.created_at, id = excluded.id, size = excluded.size,"
+        " earlier = excluded.earlier, proven_at = excluded.proven_at"
+        " WHERE excluded.created_at > claim_left.created_at"
+    )
+    conn.executemany(sql, [(q, *one) for one in departures])
+
+
+def note_answers(conn: sqlite3.Connection, claims: Iterable[tuple[int, int, Claim]]) -> None:
+    """Store what relays answered, with the numbers of query and relay: the last of each day.
+
+    Registers of a reading that is not complete are left out: reading on raises them.
+    """
+    rows = [
+        (
+            *(q, r, int(claim.asked_at) // DAY, claim.asked_at, claim.status.value),
+            None if claim.method is None else claim.method.value,
+            claim.count,
+            claim.registers if claim.reading is None or claim.reading.complete else None,
+        )
+        for q, r, claim in claims
+        if claim.asked_at is not None
+    ]
+    conn.executemany("INSERT OR REPLACE INTO claim_past VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+    old = [(q, r, day - KEEP_S // DAY) for q, r, day, *_ in rows]
+    conn.executemany("DELETE FROM claim_past WHERE q = ? AND r = ? AND day < ?", old)
+
+
+def past_answers(conn: sqlite3.Connection, key: str, url: str) -> list[PastClaim]:
+    """Return the last answer of each day of a relay to a question, newest first."""
+    sql = (
+        "SELECT asked_at, status, method, count, registers FROM claim_past"
+        " JOIN claim_query USING (q) JOIN claim_relay USING (r)"
+        " WHERE key = ? AND url = ? ORDER BY day DESC"
+    )
+    return [
+        PastClaim(
+            asked_at=at,
+            status=status,
+            method=method,
+            count=None if count is None else min(count, LARGEST),
+            estimate=None if registers is None else round(hll.estimate(registers), 1),
+        )
+        for at, status, method, count, registers in conn.execute(sql, (key, url))
+    ]

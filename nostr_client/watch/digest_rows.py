@@ -1,0 +1,107 @@
+"""Read what changed for a watch from the store: functions over a connection, for `digest`."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from nostr_client import hll
+from nostr_client.count.figures import LARGEST
+from nostr_client.count.merge import Unit
+from nostr_client.count.remembering import asked_of
+from nostr_client.hll.risen import risen
+from nostr_client.watch import people_rows, repository
+from nostr_client.watch.digest import MOST_NAMED, Newcomers, WatchDigest, acts_of
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Collection, Mapping
+
+    from nostr_client.count.queries import Query
+
+MOST_PEOPLE: Final = 10_000
+"""People of one watch that are counted by what they did."""
+
+_PAST: Final = (
+    "SELECT url, spelled, asked_at, p.status, p.registers FROM claim_past p"
+    " JOIN claim_query USING (q) JOIN claim_relay USING (r)"
+    " JOIN (SELECT q, r, max(name) AS spelled FROM claim GROUP BY q, r)"
+    " USING (q, r) WHERE key = ? ORDER BY day"
+)
+
+
+class _Answer(NamedTuple):
+    asked_at: float
+    status: str
+    registers: bytes | None
+
+
+def read(
+    conn: sqlite3.Connection,
+    name: str,
+    query: Query,
+    since: int,
+    now: int,
+    *,
+    urls: Collection[str] | None = None,
+    excluded: Collection[str] = (),
+) -> WatchDigest:
+    """Return what changed for a watch since a time.
+
+    `urls`: the normalised relays that count; None: all that were asked. `excluded`: those whose
+    registers are not believed.
+    """
+    names, then, newest = _answers(conn, query, since, urls)
+    found = people_rows.read(conn, query, since, now, urls=urls, limit=MOST_PEOPLE)
+    trusted = {url: (then[url], newest[url]) for url in then if url not in excluded}
+    answered_now = {url for url, one in newest.items() if one.status == "ok"}
+    answered_then = {url for url, one in then.items() if one.status == "ok"}
+    points = repository.points(conn, name, most=1)
+    return WatchDigest(
+        name=name,
+        query=query.name,
+        now=points[-1] if points else None,
+        then=repository.newest(conn, name, 0, since),
+        new=_newcomers(trusted) if query.unit is Unit.AUTHORS else None,
+        acts=acts_of(found.people),
+        people=found.people[:MOST_NAMED],
+        came=tuple(sorted(names[u] for u in answered_now - answered_then if then)),
+        went=tuple(sorted(names[u] for u in answered_then - answered_now)),
+    )
+
+
+def _answers(
+    conn: sqlite3.Connection, query: Query, since: int, urls: Collection[str] | None
+) -> tuple[dict[str, str], dict[str, _Answer], dict[str, _Answer]]:
+    """Return by relay its name, its last answer of the time, and its newest one."""
+    names: dict[str, str] = {}
+    then: dict[str, _Answer] = {}
+    newest: dict[str, _Answer] = {}
+    for url, name, *fields in conn.execute(_PAST, (asked_of(query).key,)):
+        if urls is not None and url not in urls:
+            continue
+        names[url], newest[url] = name, _Answer(*fields)
+        if newest[url].asked_at <= since:
+            then[url] = newest[url]
+    return names, then, newest
+
+
+def _newcomers(answers: Mapping[str, tuple[_Answer, _Answer]]) -> Newcomers | None:
+    """Return who is new in the union of the relays that gave registers then and now."""
+    pairs = [
+        (then.registers, now.registers, then.asked_at)
+        for then, now in answers.values()
+        if then.registers is not None and now.registers is not None
+    ]
+    if not pairs:
+        return None
+    before = hll.merge(*(then for then, _, _ in pairs))
+    after = hll.merge(*(now for _, now, _ in pairs))
+    found = risen(before, after)
+    return Newcomers(
+        value=round(found.value),
+        low=int(found.low),
+        high=math.ceil(min(found.high, LARGEST)),
+        registers=found.registers,
+        since=int(min(at for *_, at in pairs)),
+    )

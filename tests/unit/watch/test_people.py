@@ -1,0 +1,216 @@
+"""Who did what: the rules over facts, what engines notice, and what the store adds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nostr_client import count, hll
+from nostr_client.codecs.event import EventTemplate
+from nostr_client.codecs.keys import stored_event
+from nostr_client.codecs.references import people_named
+from nostr_client.count.claims import CLAIMS
+from nostr_client.count.claims.changes import leave, past_answers
+from nostr_client.count.claims.rows import query_number
+from nostr_client.count.figures import Figure
+from nostr_client.count.merge import Claim, ClaimStatus, Method, Reading
+from nostr_client.count.remembering import asked_of
+from nostr_client.store.sqlite import SqliteStore
+from nostr_client.watch import WATCHES, WatchRepository, people_rows
+from nostr_client.watch.departures import MOST_RECEIVED, Sightings
+from nostr_client.watch.people import (
+    Fact,
+    Left,
+    Person,
+    newest_first,
+    newest_names,
+    of_events,
+    of_lists,
+    unnamed,
+)
+from tests.worlds import NOTE, TARGET, follow, reaction, signer
+
+if TYPE_CHECKING:
+    import sqlite3
+    from random import Random
+
+A, B = bytes.fromhex(signer(1).pubkey), bytes.fromhex(signer(2).pubkey)
+ID, OTHER = b"\x01" * 32, b"\x02" * 32
+
+
+def listed(
+    at: int, known: int | None, lost: int | None = None, id: bytes = ID, *, is_new: bool = True
+) -> Fact:
+    return Fact(A, A, id, at, 0, known, known, lost, is_new)
+
+
+def act_of(*facts: Fact, constant: frozenset[bytes] = frozenset(), left: Left | None = None) -> str:
+    found = of_lists(facts, constant, {A: left} if left else {}, 0)
+    return found[0].act if found else ""
+
+
+def test_a_follower_is_new_only_where_no_relay_gave_the_author_before() -> None:
+    assert act_of(listed(100, 200)) == "followed"
+    assert act_of(listed(100, 200), constant=frozenset([A])) == ""
+    assert act_of(listed(100, 200), listed(90, None)) == ""
+    assert act_of(listed(100, 200, is_new=False)) == "follows"
+    assert of_lists([listed(100, 200)], (), {}, since=201) == []
+
+
+def test_whoever_is_given_no_longer_has_unfollowed_only_by_a_newer_list() -> None:
+    gone = listed(100, None, lost=300)
+    assert act_of(gone) == "no longer seen"
+    assert act_of(gone, listed(100, 200)) == ""  # another relay still gives the list
+    assert act_of(gone, left=Left(99, OTHER, 3, 0, 310)) == "no longer seen"  # an older list
+    assert act_of(gone, left=Left(150, OTHER, 3, 0, 310)) == "unfollowed"
+    assert act_of(gone, left=Left(100, b"\x00" * 32, 3, 0, 310)) == "unfollowed"  # the lower id
+    assert act_of(gone, left=Left(100, OTHER, 3, 0, 310)) == "no longer seen"
+    stale = listed(100, 200)
+    assert act_of(stale, left=Left(150, OTHER, 3, 0, 310)) == "unfollowed"
+    back = listed(400, 500)
+    assert act_of(gone, back, left=Left(150, OTHER, 3, 0, 310)) == "followed"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_wiped"),
+    [(800, 3, True), (800, 80, False), (19, 0, False), (0, 3, False)],
+)
+def test_a_list_that_lost_nearly_all_its_keys_is_wiped(
+    before: int, after: int, *, is_wiped: bool
+) -> None:
+    left = Left(150, OTHER, after, before, 310)
+    (one,) = of_lists([listed(100, None, lost=300)], (), {A: left}, 0)
+    assert one.wiped is is_wiped
+    assert ("wiped, 800 to 3" in one.what) is is_wiped
+
+
+def test_an_event_of_the_first_reading_counts_as_seen_when_it_says() -> None:
+    early, late = Fact(ID, A, ID, 100), Fact(OTHER, B, OTHER, 50, 0, 700, 700)
+    assert [
+        (one.pubkey, one.seen_at) for one in newest_first(of_events([early, late], "reacted", 0))
+    ] == [
+        (B.hex(), 700),
+        (A.hex(), 100),
+    ]
+    assert [one.pubkey for one in of_events([early, late], "reacted", 101)] == [B.hex()]
+    gone = Fact(ID, A, ID, 100, 0, None, None, 900)
+    assert [one.act for one in of_events([gone], "reacted", 0)] == ["no longer seen"]
+    assert [one.act for one in of_events([gone, early], "reacted", 0)] == ["reacted"]
+
+
+FACTS = st.builds(
+    Fact,
+    st.sampled_from([A, B]),
+    st.sampled_from([A, B]),
+    st.sampled_from([ID, OTHER]),
+    st.integers(0, 9),
+    st.just(0),
+    st.none() | st.integers(0, 9),
+    st.none() | st.integers(0, 9),
+    st.none() | st.integers(0, 9),
+    st.booleans(),
+)
+
+
+@given(st.lists(FACTS, max_size=6), st.randoms(), st.integers(0, 9))
+def test_the_order_of_facts_changes_nothing_and_a_later_time_shows_a_part(
+    facts: list[Fact], random: Random, since: int
+) -> None:
+    mixed = list(facts)
+    random.shuffle(mixed)
+    left = {A: Left(5, OTHER, 1, 0, 6)}
+    whole = newest_first(of_lists(facts, {B}, left, 0))
+    assert newest_first(of_lists(mixed, {B}, left, 0)) == whole
+    assert newest_first(of_lists(facts, {B}, left, since)) == [
+        o for o in whole if o.seen_at >= since
+    ]
+    assert len({one.pubkey for one in whole}) == len(whole)
+
+
+def test_the_nameless_are_the_number_less_those_with_names() -> None:
+    assert unnamed(None, 3) is None
+    estimate = Figure(value=100, low=90, high=110)
+    assert unnamed(estimate, 40) == Figure(value=60, low=50, high=70)
+    assert unnamed(estimate, 95) == Figure(value=5, low=0, high=15)
+    assert unnamed(Figure.at_least(50), 40) == Figure.at_least(10)
+
+
+def claim(**fields: object) -> Claim:
+    return msgspec.structs.replace(Claim(relay="wss://r", status=ClaimStatus.OK), **fields)
+
+
+def test_a_live_event_names_whom_registers_cannot() -> None:
+    query, seen = count.followers(TARGET), Sightings()
+    assert query.offset is not None
+    without = hll.from_pubkeys([signer(7).pubkey], query.offset)
+    seen.answered("wss://r", claim(method=Method.HLL, registers=without))
+    seen.receive(query, "wss://r", follow(1), 50)
+    seen.receive(query, "wss://r", follow(7), 60)
+    seen.receive(query, "wss://other", follow(2), 70)  # it has not answered yet
+    assert [(one.event.author.hex(), one.is_new) for one in seen.received] == [
+        (signer(1).pubkey, True),
+        (signer(7).pubkey, False),
+        (signer(2).pubkey, False),
+    ]
+    reading = Reading(authors=frozenset(), events=frozenset(), complete=True)
+    seen.answered("wss://r", claim(method=Method.EVENTS, reading=reading))
+    seen.receive(query, "wss://r", follow(3), 80)
+    assert len(seen.received) == 3
+    for n in range(MOST_RECEIVED + 10):
+        seen.receive(query, "wss://other", follow(2), n)
+    assert len(seen.received) == MOST_RECEIVED
+
+
+def test_a_list_names_each_key_once() -> None:
+    tags = (("p", TARGET), ("p", TARGET, "wss://x"), ("p",), ("e", NOTE))
+    event = signer(1).sign_now(EventTemplate(kind=3, tags=tags, created_at=1)).event
+    assert people_named(event) == {TARGET}
+    assert count.followers(TARGET).hold_any(event).amount == 1
+
+
+async def test_the_store_adds_names_events_and_newer_lists() -> None:
+    profile = EventTemplate(kind=0, content='{"name":"Ada\u202e"}', created_at=5)
+    events = [reaction(1, at=100), reaction(2, at=300), signer(2).sign_now(profile).event]
+    async with await SqliteStore.open(":memory:", migrations=[CLAIMS, WATCHES]) as store:
+        await store.save([stored_event(one) for one in events])
+        query = count.reactions(NOTE)
+        await store.database.write(lambda conn: leave(conn, _number(conn, query), []))
+        found = await store.database.read(lambda conn: people_rows.read(conn, query, 200, 400))
+    (one,) = found.people
+    assert (one.act, one.pubkey, one.at, one.name) == (
+        "reacted",
+        signer(2).pubkey,
+        300,
+        "Ada\\x202e",
+    )
+    assert one.person.startswith("Ada\\x202e (npub1")
+    assert newest_names([one, one, one], 1) == f"{one.who} reacted; and 2 more"
+
+
+def _number(conn: sqlite3.Connection, query: count.Query) -> int:
+    return query_number(conn, asked_of(query))
+
+
+def test_a_zap_says_what_its_receipt_claims() -> None:
+    zap = Person(act="zapped", pubkey=A.hex(), at=1, seen_at=1, event="00", amount=21_000)
+    assert zap.what == "zapped 21 sats (claimed)"
+
+
+async def test_of_the_answers_of_a_day_the_last_one_stays_for_a_quarter_year() -> None:
+    query = count.followers(TARGET)
+    async with await WatchRepository.open(":memory:") as book:
+        for at, number in ((10.0, 1), (86_399.0, 2), (86_400.0, 3), (93 * 86_400.0, 4)):
+            answer = claim(method=Method.COUNT, count=number, asked_at=at)
+            await book.claims.remember(asked_of(query), [("wss://r", answer)])
+            found = await book.database.read(
+                lambda conn: past_answers(conn, asked_of(query).key, "wss://r")
+            )
+            assert found[0].count == number
+        assert [one.count for one in found] == [4, 3]
+        await book.claims.forget(asked_of(query))
+        key = asked_of(query).key
+        assert await book.database.read(lambda conn: past_answers(conn, key, "wss://r")) == []
