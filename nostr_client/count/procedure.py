@@ -14,7 +14,7 @@ import msgspec
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.count.asking import LEAST, Asking, CountOptions
 from nostr_client.count.beside import FirstRound, judge_beside
-from nostr_client.count.judging import SharedIds
+from nostr_client.count.judging import Earlier, SharedIds
 from nostr_client.count.listing import is_regular
 from nostr_client.count.merge import TrustPolicy, Unit, merge_claims
 from nostr_client.count.recipients import Recipients
@@ -366,10 +366,15 @@ class Counter:
         kept = not (query.needs_target or query.by_content or _has_versions(query))
         place = await self.book.place(asked_of(query), relay.url) if self.book and kept else None
 
-        async def recall() -> Claim | None:
+        async def recall() -> Earlier | None:
+            if place is not None and earlier is None and not by_ids:
+                proof = await place.proven(self._now() - KEEP)
+                return None if proof is None else Earlier.proven(proof)
             known = await self.earlier_claims(query, [relay.url]) if earlier is None else earlier
-            return known.get(relay.url)
+            claim = known.get(relay.url)
+            return None if claim is None else Earlier.of(claim)
 
+        by_ids = shared is not None and shared.by_ids
         asking = Asking(
             relay,
             query,
