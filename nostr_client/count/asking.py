@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from nostr_client.count.merge import Claim
     from nostr_client.count.queries import Query
     from nostr_client.count.reading import Keep, LookUp
+    from nostr_client.count.seen import SeenEvents
     from nostr_client.network.relay import Relay
     from nostr_client.store.base import EventStore
 
@@ -131,6 +132,20 @@ class CountOptions:
         return replace(self, timeouts=replace(self.timeouts, group=group))
 
 
+def _showing(seen: SeenEvents, keep: Keep | None) -> Keep:
+    """Return a function that shows what was read to the judging, and then passes it on.
+
+    It refers to no `Asking`: cycles of objects would be left to the garbage collector.
+    """
+
+    async def showing(relay: str, events: Sequence[VerifiedEvent]) -> None:
+        seen.saw(events)
+        if keep is not None:
+            await keep(relay, events)
+
+    return showing
+
+
 class Asking:
     """One relay and one query: the request and the state of its answer."""
 
@@ -188,16 +203,9 @@ class Asking:
                 silence=options.timeouts.eose,
                 clock=int(self._outcome.asked_at - self._relay.behind),
                 reread=options.reread,
-                keep=self._keep if self._shared else options.keep,
+                keep=_showing(self._shared.seen, options.keep) if self._shared else options.keep,
             )
         return self._made
-
-    async def _keep(self, relay: str, events: Sequence[VerifiedEvent]) -> None:
-        """Pass on what was read, and show it to the judging first."""
-        assert self._shared is not None
-        self._shared.seen.saw(events)
-        if self._options.keep is not None:
-            await self._options.keep(relay, events)
 
     async def run(self, name: str) -> Claim:
         """Ask until the relay is done or the group's deadline is over. Raises only StoreError.
