@@ -169,7 +169,7 @@ class Asking:
         `place`: where readings are stored; by default nowhere. `shared`: single events are judged
         beside those of the question's other relays, here unless a caller `judges` them. `recall`
         returns the relay's earlier answer. `look_up`: returns the receivers that zaps of events and
-        addresses may pay.
+        addresses may pay, for a question about a person.
         """
         self._relay = relay
         self._query = query
@@ -430,7 +430,7 @@ class Asking:
             self._read_error = error
         except TimeoutError:
             self._read_error = DeadlineExceeded("no EOSE", relay=self._relay.url)
-        if self._look_up is not None and self._query.pays_person:
+        if self._look_up is not None:
             await self._reader.settle(self._look_up)
 
     async def _take_stock(self, *, late: bool) -> None:

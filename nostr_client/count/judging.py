@@ -84,8 +84,8 @@ class SharedIds:
         if ids is not None:
             self._ids[relay.url] = ids
             self._relays[relay.url] = relay
-        else:
-            self.check(relay.url)
+        else:  # there is nothing to check
+            self._unchecked.discard(relay.url)
         self._gate.wake()
 
     def check(self, url: str) -> None:

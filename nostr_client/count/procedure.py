@@ -135,23 +135,25 @@ class Counter:
         """
         loop, chosen = asyncio.get_running_loop(), options or self._options
         end = loop.time() + chosen.timeouts.group
-        query = await self.resolved(query, relays, chosen)
-        chosen = chosen.within(end - loop.time())
+        if query.needs_target:
+            query = await self.resolved(query, relays, chosen)
+            chosen = chosen.within(end - loop.time())
         several = len(relays) + len(beside) > 1
         urls = [relay.url for _, relay in relays]
         earlier: dict[str, Claim] = {}
         shared = None
         if chosen.read and not query.searches:
             now_too = [] if first is None else urls
-            earlier = await self.earlier_claims(query, [*now_too, *(other.url for other in beside)])
+            others = [*now_too, *(other.url for other in beside)]
+            earlier = await self.earlier_claims(query, others) if others else {}
             by_ids = several and _wants_members(query)
             seen = None if first is None else first.seen
             shared = SharedIds(urls, self._rand, by_ids=by_ids, seen=seen, stored=chosen.stored)
             self._recall(shared, beside, earlier)
-        look_up = self._recipients.within(
-            [relay for _, relay in relays], chosen.patience, chosen.budget
-        )
-
+        look_up = None
+        if query.pays_person:
+            asked_for = [relay for _, relay in relays]
+            look_up = self._recipients.within(asked_for, chosen.patience, chosen.budget)
         said = None if first is None else earlier
         askings = [
             self._ask(name, relay, query, chosen, shared, said, look_up) for name, relay in relays
@@ -315,7 +317,9 @@ class Counter:
             if newest is None:
                 continue
             name = names[url] if names else newest.relay
-            claims.append((url, msgspec.structs.replace(newest, relay=name)))
+            if newest.relay != name:
+                newest = msgspec.structs.replace(newest, relay=name)
+            claims.append((url, newest))
             if answer is not None and failure is not None:
                 earlier[url] = answer
         shown, used = merge_input(claims, earlier)
@@ -359,7 +363,7 @@ class Counter:
         options: CountOptions,
         shared: SharedIds | None,
         earlier: Mapping[str, Claim] | None,
-        look_up: LookUp,
+        look_up: LookUp | None,
     ) -> Claim:
         """Ask one relay; `earlier`: its earlier answer, if a caller judges the claim."""
         silent = relay.url in self._silent

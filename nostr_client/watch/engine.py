@@ -16,7 +16,6 @@ import msgspec
 
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.count.claims import is_answer
-from nostr_client.count.procedure import needs_others
 from nostr_client.count.queries import target_of
 from nostr_client.count.remembering import KEEP, asked_of
 from nostr_client.count.within import NO_LISTS, count_within, stored_web
@@ -229,7 +228,7 @@ class Engine:
         one.asking += 1
         try:
             claim = await self._claim(one, url)
-            if one.was_asked and one.first is not None:
+            if one.first is not None and one.was_asked:
                 await self._complete(one, one.first)
         finally:
             one.asking -= 1
@@ -255,7 +254,7 @@ class Engine:
 
     def _beside(self, one: Watched, but: Collection[str]) -> list[Relay]:
         """Return the other relays of a watch, if answers are judged beside theirs."""
-        if not needs_others(one.query):
+        if not one.needs_others:
             return []
         return [
             self.relay(url)
@@ -270,7 +269,7 @@ class Engine:
             one.query, asked, self.options, beside=self._beside(one, (url,)), first=one.first
         )
         one.unsaved += claims
-        if needs_others(one.query) or self.worker.is_stopping:
+        if one.needs_others or self.worker.is_stopping:
             await self._save(one)
         ((_, claim),) = claims
         one.tried.add(url)
