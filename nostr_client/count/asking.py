@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from nostr_client.count.claiming import Outcome, claim_of
 from nostr_client.count.claims import PlaceInMemory, Reread
-from nostr_client.count.judging import Judging, ids_of
+from nostr_client.count.judging import Judging
 from nostr_client.count.listing import is_listable, list_ids
 from nostr_client.count.merge import Listing
 from nostr_client.count.reading import Reader
@@ -26,10 +26,11 @@ if TYPE_CHECKING:
     from nostr_client.codecs.messages import CountAnswer
     from nostr_client.count.claims import Place
     from nostr_client.count.claims.coverage import Held
-    from nostr_client.count.judging import SharedIds
+    from nostr_client.count.judging import Earlier, SharedIds
     from nostr_client.count.merge import Claim
     from nostr_client.count.queries import Query
     from nostr_client.count.reading import Keep, LookUp
+    from nostr_client.count.seen import SeenEvents
     from nostr_client.network.relay import Relay
     from nostr_client.store.base import EventStore
 
@@ -131,6 +132,20 @@ class CountOptions:
         return replace(self, timeouts=replace(self.timeouts, group=group))
 
 
+def _showing(seen: SeenEvents, keep: Keep | None) -> Keep:
+    """Return a function that shows what was read to the judging, and then passes it on.
+
+    It refers to no `Asking`: cycles of objects would be left to the garbage collector.
+    """
+
+    async def showing(relay: str, events: Sequence[VerifiedEvent]) -> None:
+        seen.saw(events)
+        if keep is not None:
+            await keep(relay, events)
+
+    return showing
+
+
 class Asking:
     """One relay and one query: the request and the state of its answer."""
 
@@ -144,7 +159,7 @@ class Asking:
         place: Place | None = None,
         silent: bool = False,
         shared: SharedIds | None = None,
-        recall: Callable[[], Awaitable[Claim | None]] | None = None,
+        recall: Callable[[], Awaitable[Earlier | None]] | None = None,
         look_up: LookUp | None = None,
         judges: bool = True,
     ) -> None:
@@ -154,7 +169,7 @@ class Asking:
         `place`: where readings are stored; by default nowhere. `shared`: single events are judged
         beside those of the question's other relays, here unless a caller `judges` them. `recall`
         returns the relay's earlier answer. `look_up`: returns the receivers that zaps of events and
-        addresses may pay.
+        addresses may pay, for a question about a person.
         """
         self._relay = relay
         self._query = query
@@ -165,7 +180,7 @@ class Asking:
         self._place = place
         self._shared = shared
         self._recall = recall
-        self._earlier: Claim | None = None
+        self._earlier: Earlier | None = None
         self._look_up = look_up
         self._judges = judges
         self._made: Reader | None = None
@@ -188,16 +203,9 @@ class Asking:
                 silence=options.timeouts.eose,
                 clock=int(self._outcome.asked_at - self._relay.behind),
                 reread=options.reread,
-                keep=self._keep if self._shared else options.keep,
+                keep=_showing(self._shared.seen, options.keep) if self._shared else options.keep,
             )
         return self._made
-
-    async def _keep(self, relay: str, events: Sequence[VerifiedEvent]) -> None:
-        """Pass on what was read, and show it to the judging first."""
-        assert self._shared is not None
-        self._shared.seen.saw(events)
-        if self._options.keep is not None:
-            await self._options.keep(relay, events)
 
     async def run(self, name: str) -> Claim:
         """Ask until the relay is done or the group's deadline is over. Raises only StoreError.
@@ -357,7 +365,7 @@ class Asking:
             reported=outcome.exact_count,
             silence=self._options.timeouts.eose,
             now=int(outcome.asked_at),
-            before=() if self._earlier is None else ids_of(self._earlier) or (),
+            before=() if self._earlier is None else self._earlier.ids or (),
         )
         if named is None:
             return False
@@ -389,12 +397,15 @@ class Asking:
         shared.report(self._relay, known)
         if known is None:
             return
+        earlier = self._earlier
+        if earlier is not None:
+            earlier = earlier.beside(known, self._made.fresh if self._made else ())
         judging = Judging(
             self._relay,
             self._query,
             shared,
             outcome.listing,
-            self._earlier,
+            earlier,
             patience=self._options.patience,
             authors=outcome.authors,
             recalled=self._recalled if self._place else None,
@@ -425,7 +436,7 @@ class Asking:
             self._read_error = error
         except TimeoutError:
             self._read_error = DeadlineExceeded("no EOSE", relay=self._relay.url)
-        if self._look_up is not None and self._query.pays_person:
+        if self._look_up is not None:
             await self._reader.settle(self._look_up)
 
     async def _take_stock(self, *, late: bool) -> None:

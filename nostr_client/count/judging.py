@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from nostr_client.codecs.event import Event
     from nostr_client.count.claims.coverage import Held
+    from nostr_client.count.claims.rows import Proof
     from nostr_client.count.merge import Claim, Listing
     from nostr_client.count.queries import Query
     from nostr_client.network.relay import Relay
@@ -83,8 +84,8 @@ class SharedIds:
         if ids is not None:
             self._ids[relay.url] = ids
             self._relays[relay.url] = relay
-        else:
-            self.check(relay.url)
+        else:  # there is nothing to check
+            self._unchecked.discard(relay.url)
         self._gate.wake()
 
     def check(self, url: str) -> None:
@@ -162,8 +163,34 @@ def ids_of(claim: Claim) -> frozenset[bytes] | None:
     if not claim.answered:
         return None
     if claim.listing is not None:
-        return claim.listing.verified if claim.listing.failed else claim.listing.ids
+        return _named(claim.listing)
     return claim.reading.events if claim.reading is not None else None
+
+
+class Earlier(NamedTuple):
+    """What a relay's earlier answer named and proved.
+
+    `ids` None: the events that are known of the relay, but for those of this round.
+    """
+
+    ids: frozenset[bytes] | None
+    listing: Listing | None
+    retracted: Retracted
+
+    @classmethod
+    def of(cls, claim: Claim) -> Earlier:
+        return cls(ids_of(claim) or frozenset(), claim.listing, claim.retracted)
+
+    @classmethod
+    def proven(cls, proof: Proof) -> Earlier:
+        """The same from what the store proves, whose events are not read for it."""
+        listed = frozenset[bytes]() if proof.listing is None else _named(proof.listing)
+        unread = proof.listing is None and proof.was_read
+        return cls(None if unread else listed, proof.listing, proof.retracted)
+
+    def beside(self, known: frozenset[bytes], fresh: Collection[bytes]) -> Earlier:
+        """The same with its ids: of the `known` ones those that are not `fresh`."""
+        return self if self.ids is not None else self._replace(ids=known.difference(fresh))
 
 
 class Judging:
@@ -178,7 +205,7 @@ class Judging:
         query: Query,
         shared: SharedIds,
         listing: Listing | None,
-        earlier: Claim | None = None,
+        earlier: Earlier | None = None,
         *,
         patience: float,
         authors: frozenset[bytes] = frozenset(),
@@ -199,7 +226,7 @@ class Judging:
         self._asked: set[bytes] = set()
         self._unread = False
         """Whether a frame about deletions could not be read: what it deletes is unknown."""
-        self._before = frozenset[bytes]() if earlier is None else ids_of(earlier) or frozenset()
+        self._before = frozenset[bytes]() if earlier is None else earlier.ids or frozenset()
         self._looked_for = False
         self.listing = listing
         self.traffic = 0
@@ -348,6 +375,11 @@ class Judging:
                 by_relay.setdefault(source, []).append(id)
         for source, ids in by_relay.items():
             await self._fetch(source, ids)
+
+
+def _named(listing: Listing) -> frozenset[bytes]:
+    """The ids of a list; of one that was made up in part, those whose events arrived."""
+    return listing.verified if listing.failed else listing.ids
 
 
 def _retracted_ids(retracted: Retracted) -> frozenset[bytes]:

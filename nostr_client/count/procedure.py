@@ -15,7 +15,7 @@ from nostr_client.codecs.relay_url import normalize
 from nostr_client.count.asking import LEAST, Asking, CountOptions
 from nostr_client.count.beside import FirstRound, judge_beside
 from nostr_client.count.earlier_questions import MONTH, MOST_QUESTIONS, EarlierQuestions
-from nostr_client.count.judging import SharedIds
+from nostr_client.count.judging import Earlier, SharedIds
 from nostr_client.count.listing import is_regular
 from nostr_client.count.merge import TrustPolicy, Unit, merge_claims
 from nostr_client.count.queries import CANONICAL
@@ -137,23 +137,25 @@ class Counter:
         """
         loop, chosen = asyncio.get_running_loop(), options or self._options
         end = loop.time() + chosen.timeouts.group
-        query = await self.resolved(query, relays, chosen)
-        chosen = chosen.within(end - loop.time())
+        if query.needs_target:
+            query = await self.resolved(query, relays, chosen)
+            chosen = chosen.within(end - loop.time())
         several = len(relays) + len(beside) > 1
         urls = [relay.url for _, relay in relays]
         earlier: dict[str, Claim] = {}
         shared = None
         if chosen.read and not query.searches:
             now_too = [] if first is None else urls
-            earlier = await self.earlier_claims(query, [*now_too, *(other.url for other in beside)])
+            others = [*now_too, *(other.url for other in beside)]
+            earlier = await self.earlier_claims(query, others) if others else {}
             by_ids = several and _wants_members(query)
             seen = None if first is None else first.seen
             shared = SharedIds(urls, self._rand, by_ids=by_ids, seen=seen, stored=chosen.stored)
             self._recall(shared, beside, earlier)
-        look_up = self._recipients.within(
-            [relay for _, relay in relays], chosen.patience, chosen.budget
-        )
-
+        look_up = None
+        if query.pays_person:
+            asked_for = [relay for _, relay in relays]
+            look_up = self._recipients.within(asked_for, chosen.patience, chosen.budget)
         said = None if first is None else earlier
         askings = [
             self._ask(name, relay, query, chosen, shared, said, look_up) for name, relay in relays
@@ -330,7 +332,9 @@ class Counter:
             if newest is None:
                 continue
             name = names[url] if names else newest.relay
-            claims.append((url, msgspec.structs.replace(newest, relay=name)))
+            if newest.relay != name:
+                newest = msgspec.structs.replace(newest, relay=name)
+            claims.append((url, newest))
             if answer is not None and failure is not None:
                 earlier[url] = answer
         shown, used = merge_input(claims, earlier)
@@ -374,17 +378,22 @@ class Counter:
         options: CountOptions,
         shared: SharedIds | None,
         earlier: Mapping[str, Claim] | None,
-        look_up: LookUp,
+        look_up: LookUp | None,
     ) -> Claim:
         """Ask one relay; `earlier`: its earlier answer, if a caller judges the claim."""
         silent = relay.url in self._silent
         kept = not (query.needs_target or query.by_content or _has_versions(query))
         place = await self.book.place(asked_of(query), relay.url) if self.book and kept else None
 
-        async def recall() -> Claim | None:
+        async def recall() -> Earlier | None:
+            if place is not None and earlier is None and not by_ids:
+                proof = await place.proven(self._now() - KEEP)
+                return None if proof is None else Earlier.proven(proof)
             known = await self.earlier_claims(query, [relay.url]) if earlier is None else earlier
-            return known.get(relay.url)
+            claim = known.get(relay.url)
+            return None if claim is None else Earlier.of(claim)
 
+        by_ids = shared is not None and shared.by_ids
         asking = Asking(
             relay,
             query,

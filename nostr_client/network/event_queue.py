@@ -214,7 +214,8 @@ class EventQueue:
         if self.closed:
             return
         self.closed = True
-        for detach in self._detach:
+        detaching, self._detach = self._detach, []
+        for detach in detaching:
             detach()
         self._queue.clear()
         self._queued_bytes = 0

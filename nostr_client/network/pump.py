@@ -56,6 +56,8 @@ class Pump:
 
     def withdraw(self, verb: str, id_: str) -> bool:
         """Drop the request of an id that nobody waits for any more; whether it still waited."""
+        if not self._outgoing:
+            return False
         begins = f'["{verb}","{id_}"'
         waited = any(text.startswith(begins) for text, _ in self._outgoing)
         if waited:

@@ -226,7 +226,8 @@ class Session:
         return asyncio.get_running_loop().create_future()
 
     def _flush(self) -> None:
-        self._pump.send(self.connection.outgoing())
+        if texts := self.connection.outgoing():  # most frames of a relay want no answer
+            self._pump.send(texts)
 
     def add_to(self, stats: RelayStats) -> None:
         """Add this connection's numbers to the relay's."""

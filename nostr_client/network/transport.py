@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from contextlib import contextmanager
 from contextvars import ContextVar
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Final, Self
@@ -23,7 +22,6 @@ from nostr_client.network.pacing import Window
 from nostr_client.options import Options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from types import TracebackType
 
 _FAILURES: Final = (aiohttp.ClientError, OSError, ValueError)
@@ -36,24 +34,46 @@ _dates: Final[ContextVar[list[str] | None]] = ContextVar("dates", default=None)
 _BAD_TEXT: Final = aiohttp.WSCloseCode.INVALID_TEXT
 
 
-@contextmanager
-def _wrapped(
-    url: str, doing: str, ws: aiohttp.ClientWebSocketResponse | None = None
-) -> Iterator[None]:
-    """What goes wrong is a NetworkError, with the peer's close code where `ws` has one already."""
-    try:
-        yield
-    except NetworkError as error:
-        if error.relay:  # it says all that it has to
-            raise
-        raise NetworkError(f"{doing}: {error}", relay=url) from error  # of the proxy
-    except TimeoutError as error:
-        raise NetworkError(f"{doing} took too long", relay=url) from error
-    except _FAILURES as error:
-        status = getattr(error, "status", None)
-        code = ws.close_code if ws is not None else None
-        text = f"{doing}: {_describe(error)}"
-        raise NetworkError(text, relay=url, close_code=code, http_status=status) from error
+class _Wrapped:
+    """Makes what goes wrong a NetworkError, with the peer's close code where `ws` has one already.
+
+    It keeps no state, so one serves every frame: a generator for each would cost more than most
+    frames.
+    """
+
+    __slots__ = ("_doing", "_url", "_ws")
+
+    def __init__(
+        self, url: str, doing: str, ws: aiohttp.ClientWebSocketResponse | None = None
+    ) -> None:
+        self._url, self._doing, self._ws = url, doing, ws
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is not None and (failure := self._failure(error)) is not None:
+            raise failure from error
+
+    def _failure(self, error: BaseException) -> NetworkError | None:
+        url, doing = self._url, self._doing
+        if isinstance(error, NetworkError):  # without a relay it is of the proxy
+            return None if error.relay else NetworkError(f"{doing}: {error}", relay=url)
+        if isinstance(error, TimeoutError):
+            return NetworkError(f"{doing} took too long", relay=url)
+        if not isinstance(error, _FAILURES):
+            return None
+        return NetworkError(
+            f"{doing}: {_describe(error)}",
+            relay=url,
+            close_code=None if self._ws is None else self._ws.close_code,
+            http_status=getattr(error, "status", None),
+        )
 
 
 def _describe(error: BaseException) -> str:
@@ -78,6 +98,8 @@ class WebSocket:
         self._ws = ws
         self._url = url
         self._options = options
+        self._reading = _Wrapped(url, "reading")
+        self._sending = _Wrapped(url, "sending", ws)
         self._pongs: dict[bytes, asyncio.Future[None]] = {}
         self._controls = Window(_CONTROLS_PER_MINUTE, 60.0)
         self.bytes_sent = 0
@@ -90,7 +112,7 @@ class WebSocket:
         that no WebSocket peer may send. Safe to cancel.
         """
         while True:
-            with _wrapped(self._url, "reading"):
+            with self._reading:
                 message = await self._ws.receive()
             if message.type in (aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.BINARY):
                 data: str | bytes = message.data
@@ -103,7 +125,7 @@ class WebSocket:
             text = f"more than {_CONTROLS_PER_MINUTE} pings and pongs in a minute"
             raise ProtocolError(text, relay=self._url)
         if message.type is aiohttp.WSMsgType.PING:
-            with _wrapped(self._url, "answering a ping", self._ws):
+            with _Wrapped(self._url, "answering a ping", self._ws):
                 async with asyncio.timeout(self._options.timeouts.send):
                     await self._ws.pong(message.data)
         elif message.type is aiohttp.WSMsgType.PONG:
@@ -129,7 +151,7 @@ class WebSocket:
 
     async def send(self, text: str) -> None:
         """Send one text message. Raises NetworkError, also when the peer reads nothing."""
-        with _wrapped(self._url, "sending", self._ws):
+        with self._sending:
             async with asyncio.timeout(self._options.timeouts.send):
                 await self._ws.send_str(text)
         self.bytes_sent += len(text)
@@ -140,7 +162,7 @@ class WebSocket:
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._pongs[payload] = waiter
         try:
-            with _wrapped(self._url, "waiting for a pong", self._ws):
+            with _Wrapped(self._url, "waiting for a pong", self._ws):
                 async with asyncio.timeout(timeout):
                     await self._ws.ping(payload)
                     await waiter
@@ -180,7 +202,7 @@ class Transport:
         session = self._sessions.session_for(url)
         dates: list[str] = []
         _dates.set(dates)
-        with _wrapped(url, "connecting"):
+        with _Wrapped(url, "connecting"):
             async with asyncio.timeout(options.timeouts.connect):
                 ws = await session.ws_connect(
                     URL(url, encoded=True),  # as spelled: else `%7E` and `..` are resolved
@@ -198,7 +220,7 @@ class Transport:
         the `location` of a redirect, or ProtocolError when the body is longer than `Limits.info`.
         """
         session = self._sessions.session_for(url)
-        with _wrapped(url, "reading a document"):
+        with _Wrapped(url, "reading a document"):
             async with (
                 asyncio.timeout(self.options.timeouts.http),
                 session.get(

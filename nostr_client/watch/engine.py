@@ -16,7 +16,6 @@ import msgspec
 
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.count.claims import is_answer
-from nostr_client.count.procedure import needs_others
 from nostr_client.count.queries import target_of
 from nostr_client.count.remembering import KEEP, asked_of
 from nostr_client.count.unfollowed import is_compared
@@ -232,7 +231,7 @@ class Engine:
         one.asking += 1
         try:
             claim = await self._claim(one, url)
-            if one.was_asked and one.first is not None:
+            if one.first is not None and one.was_asked:
                 await self._complete(one, one.first)
                 await self._look_for_departures(one, one.claims)
             elif one.first is None:
@@ -261,7 +260,7 @@ class Engine:
 
     def _beside(self, one: Watched, but: Collection[str]) -> list[Relay]:
         """Return the other relays of a watch, if answers are judged beside theirs."""
-        if not needs_others(one.query):
+        if not one.needs_others:
             return []
         return [
             self.relay(url)
@@ -276,7 +275,7 @@ class Engine:
             one.query, asked, self.options, beside=self._beside(one, (url,)), first=one.first
         )
         one.unsaved += claims
-        if needs_others(one.query) or self.worker.is_stopping:
+        if one.needs_others or self.worker.is_stopping:
             await self._save(one)
         ((_, claim),) = claims
         one.tried.add(url)

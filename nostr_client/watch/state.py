@@ -38,7 +38,9 @@ class Watched:
         """Why it has no relay to ask; empty if it has one."""
         self.claims: dict[str, Claim] = {}
         """Answers that arrived while others are still awaited."""
-        self.first = FirstRound() if needs_others(query) else None
+        self.needs_others = needs_others(query)
+        """Whether answers are judged beside those of other relays."""
+        self.first = FirstRound() if self.needs_others else None
         """The answers of the first round, until they are judged beside each other."""
         self.completing = False
         """Whether the first round is being judged."""

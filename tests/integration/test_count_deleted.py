@@ -160,6 +160,24 @@ async def test_what_was_looked_for_once_is_not_asked_again(tmp_path: Path) -> No
     assert again == asked
 
 
+async def test_later_only_new_events_are_asked_about(tmp_path: Path) -> None:
+    *events, new = reacted(40)
+    gone = made(39, 5, (("e", new.id),), LATER)
+    async with (
+        FaultyRelay(events=events) as relay,
+        NostrClient(relay.url, store=tmp_path / "s.db") as client,
+    ):
+        await client.count(count.reactions(TARGET))
+        before = len(filters_of(relay))
+        relay.events += [new, gone]
+        later = await client.count(count.reactions(TARGET))
+        asked = [one for one in filters_of(relay)[before:] if one.get("kinds") == [5]]
+    assert later.events is not None
+    assert later.events.value == 39
+    assert asked
+    assert all(one["#e"] == [new.id] for one in asked)
+
+
 @pytest.mark.parametrize("name", BY_ID)
 @pytest.mark.parametrize("relays", [1, 2])
 async def test_a_deletion_that_only_our_own_store_holds_counts(
