@@ -88,6 +88,7 @@ def decode_tags(raw: bytes) -> tuple[tuple[str, ...], ...]:
 def read_event(row: Sequence[Any]) -> Event:
     """The event of a row of EVENT_COLUMNS. Raises StoreCorrupt."""
     id_, pubkey, created_at, kind, tags, content, sig = row
+    check_numbers(created_at, kind)
     try:
         return Event(
             id_.hex(),
@@ -100,6 +101,12 @@ def read_event(row: Sequence[Any]) -> Event:
         )
     except (msgspec.DecodeError, UnicodeDecodeError, TypeError, AttributeError) as error:
         raise StoreCorrupt("an event's row is damaged") from error
+
+
+def check_numbers(created_at: object, kind: object) -> None:
+    """Raise StoreCorrupt unless both are integers: a damaged page may hold any type in a column."""
+    if type(created_at) is not int or type(kind) is not int:
+        raise StoreCorrupt("an event's row is damaged")
 
 
 def read_events(rows: Iterable[Sequence[Any]]) -> list[Event]:

@@ -15,7 +15,7 @@ from nostr_client.codecs.event import Event
 from nostr_client.errors import StoreCorrupt
 from nostr_client.store import rules
 from nostr_client.store.base import Status
-from nostr_client.store.rows import decode_tags
+from nostr_client.store.rows import check_numbers, decode_tags
 from nostr_client.store.rules import Address, Known, Version, d_of, expiration
 
 if TYPE_CHECKING:
@@ -86,6 +86,9 @@ def from_store(
 def stored_row(row: Sequence[Any]) -> Row:
     """A row of LIGHT. Raises StoreCorrupt."""
     seq, id_, pubkey, created_at, kind, d, exp, tags = row
+    check_numbers(created_at, kind)
+    if not (isinstance(id_, bytes) and isinstance(pubkey, bytes)):
+        raise StoreCorrupt("an event's row is damaged")
     return Row(seq, id_, pubkey, created_at, kind, d, exp, stored_tags(tags))
 
 

@@ -301,3 +301,44 @@ async def test_what_is_against_the_rules_of_the_store_is_refused(
     with pytest.raises(StoreCorrupt, match="is damaged: "):
         restore(backup, target, force=False, sums=False)
     assert not target.exists()
+
+
+WRONG = {"null": None, "text": "\x00x", "blob": b"\x00\xff", "real": 1.5, "integer": 7}
+"""A value of each type of SQLite: a flipped byte of a row's header makes any of any."""
+
+COLUMNS = ("id", "a", "created_at", "kind", "d", "exp", "tags", "content", "sig")
+
+
+def without_types(path: Path) -> None:
+    """Take the types of the events' columns away, as damage below SQLite's checks does."""
+    with closing(sqlite3.connect(path)) as conn:
+        conn.execute("PRAGMA writable_schema = ON")
+        conn.execute(
+            "UPDATE sqlite_schema SET sql = replace(replace(replace(sql, ' NOT NULL', ''),"
+            " ' INTEGER', ''), ') STRICT', ')') WHERE name = 'event'"
+        )
+        conn.execute("UPDATE sqlite_schema SET sql = replace(sql, 'seq', 'seq INTEGER')"
+                     " WHERE name = 'event' AND sql LIKE '%seq PRIMARY%'")  # fmt: skip
+        conn.commit()
+
+
+@pytest.mark.parametrize("kind", [1, 5, 30_023])
+async def test_a_value_of_another_type_in_a_row_is_refused(tmp_path: Path, kind: int) -> None:
+    backup, target = tmp_path / "b.db", tmp_path / "t.db"
+    async with await SqliteStore.open(backup) as store:
+        await store.save([verify(signed(kind=kind, tags=(("d", "x"), ("e", "ab" * 32))))])
+    without_types(backup)
+    for column in COLUMNS:
+        for type_, value in WRONG.items():
+            with closing(sqlite3.connect(backup)) as conn:
+                (before,) = conn.execute(f"SELECT {column} FROM event").fetchone()
+                if value == before:
+                    continue
+                conn.execute(f"UPDATE event SET {column} = ?", (value,))
+                conn.commit()
+                with pytest.raises(StoreError):
+                    restore(backup, target, force=False, sums=False)
+                    pytest.fail(f"{column} may be {type_}")
+                assert not target.exists()
+                conn.execute(f"UPDATE event SET {column} = ?", (before,))
+                conn.commit()
