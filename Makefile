@@ -77,6 +77,7 @@ docs: .venv-docs/.stamp
 # The pages of docs/reference/ that are made from the code.
 reference: setup
 	PYTHONPATH=. $(PY) scripts/reference.py
+	$(VENV)/bin/nostr-agent init --reference > docs/reference/configuration.md
 
 # Manual pages of the programs, from the same text as --help, in dist/man.
 man: setup

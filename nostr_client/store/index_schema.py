@@ -36,7 +36,7 @@ TRACKED: Final = frozenset(
         ("e", 1), ("a", 1), ("E", 1111), ("A", 1111), ("p", 3),
     }
 )  # fmt: skip
-"""Tag name and kind of the canonical questions: reactions, reposts, quotes, replies, followers."""
+"""Tag name and kind of the canonical questions, but for zaps, which have no registers."""
 
 TRACKED_NAMES: Final = {
     kind: frozenset(name for name, tracked in TRACKED if tracked == kind) for _, kind in TRACKED

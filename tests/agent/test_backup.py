@@ -303,7 +303,7 @@ async def test_what_is_against_the_rules_of_the_store_is_refused(
     assert not target.exists()
 
 
-WRONG = {"null": None, "text": "\x00x", "blob": b"\x00\xff", "real": 1.5, "integer": 7}
+WRONG = (None, "\x00x", b"\x00\xff", 1.5, 7)
 """A value of each type of SQLite: a flipped byte of a row's header makes any of any."""
 
 COLUMNS = ("id", "a", "created_at", "kind", "d", "exp", "tags", "content", "sig")
@@ -329,7 +329,7 @@ async def test_a_value_of_another_type_in_a_row_is_refused(tmp_path: Path, kind:
         await store.save([verify(signed(kind=kind, tags=(("d", "x"), ("e", "ab" * 32))))])
     without_types(backup)
     for column in COLUMNS:
-        for type_, value in WRONG.items():
+        for value in WRONG:
             with closing(sqlite3.connect(backup)) as conn:
                 (before,) = conn.execute(f"SELECT {column} FROM event").fetchone()
                 if value == before:
@@ -338,7 +338,6 @@ async def test_a_value_of_another_type_in_a_row_is_refused(tmp_path: Path, kind:
                 conn.commit()
                 with pytest.raises(StoreError):
                     restore(backup, target, force=False, sums=False)
-                    pytest.fail(f"{column} may be {type_}")
                 assert not target.exists()
                 conn.execute(f"UPDATE event SET {column} = ?", (before,))
                 conn.commit()

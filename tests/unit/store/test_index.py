@@ -12,6 +12,7 @@ import pytest
 
 from nostr_client import hll
 from nostr_client.codecs.filters import Filter
+from nostr_client.count.queries import CANONICAL
 from nostr_client.errors import StoreError
 from nostr_client.store import index_update, rows
 from nostr_client.store.index import Day, Hot, Index, Zapped, stored_events
@@ -348,3 +349,15 @@ async def test_readers_of_another_process_see_the_index(tmp_path: Path) -> None:
             assert found.authors == HOT
             with pytest.raises(StoreError):
                 await index.rebuild()
+
+
+def test_every_canonical_question_that_has_registers_is_tracked() -> None:
+    """A question that is not here would be read event by event at each COUNT."""
+    asked = set()
+    for name, make_query in CANONICAL.items():
+        for target in ("ab" * 32, f"30023:{'ab' * 32}:x"):
+            if name == "zaps" or (name == "followers" and ":" in target):
+                continue
+            for one in make_query(target).filters:
+                asked |= {(tag[1:], kind) for tag, _ in one.tags for kind in one.kinds or ()}
+    assert asked <= TRACKED
