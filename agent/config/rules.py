@@ -187,6 +187,8 @@ def _check_assertions(section: AssertionsSection, complain: Complain) -> None:
         _try(complain, ("assertions", "subjects", n), subject_of, subject)
     options = CardOptions(personal=frozenset(section.fields), step=section.step / 100)
     _try(complain, ("assertions", "fields"), options.check)
+    if "rank" in section.fields:
+        complain(("assertions", "fields"), "rank has a viewpoint: `assertions publish --rank-of`")
     if section.key_file and not (section.watches or section.subjects or section.followed_by):
         complain(("assertions",), "names nobody: give watches, subjects or followed_by")
 

@@ -131,6 +131,8 @@ def publish(
     from nostr_client.assertions import CardOptions
     from nostr_client.assertions.fields import subject_of
 
+    if "rank" in how["personal"] and not how["root"]:
+        raise click.UsageError("a rank needs a viewpoint: give --rank-of KEY")
     ranked = ("rank",) if how["root"] else ()
     options = CardOptions(personal=frozenset((*how["personal"], *ranked)), step=how["step"] / 100)
     options.check()

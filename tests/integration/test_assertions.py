@@ -199,6 +199,11 @@ async def test_ranks_are_those_of_one_viewpoint_for_each_key(publish: Run) -> No
             assert (code, "a key keeps its meaning" in err) == (2, True)
 
 
+async def test_a_rank_without_a_viewpoint_is_refused(publish: Run) -> None:
+    code, _, err = await publish("--all", "--field", "rank", "-r", "wss://relay.example")
+    assert (code, "--rank-of" in err) == (2, True), err
+
+
 async def test_a_subject_that_left_the_list_and_one_that_vanished_are_retracted(
     publish: Run, store: Path
 ) -> None:

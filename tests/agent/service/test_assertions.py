@@ -236,6 +236,7 @@ def test_mistakes_of_the_section_are_named() -> None:
         ('subjects = ["nobody"]', "subjects.0"),
         ('followed_by = "nobody"', "followed_by"),
         ('fields = ["followers"]', "no personal field"),
+        ('fields = ["rank"]', "has a viewpoint"),
         ('interval = "1s"', "60 seconds at least"),
         ("step = 101", "step"),
     ):
