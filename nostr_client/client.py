@@ -400,6 +400,8 @@ class NostrClient:
             user = nip19.decode_pubkey(trusted_by)
             found = await reading.read_declaration(self.pool, urls, user)
             whom, places = ((), ()) if found is None else reading.declared(found, subject)
+            for url in places:  # whoever signed the declaration names these
+                self.pool.relay(url, stranger=True)
             urls = list(dict.fromkeys([*urls, *map(normalize, places)]))
         if not whom:
             return []
@@ -674,7 +676,7 @@ class NostrClient:
         chosen = self._relays if relays is None else _named(relays)
         if not chosen:
             raise InvalidInput("no relay to ask")
-        self.pool.spell(chosen.values())
+        self.pool.name(chosen.values())
         return [(url, name) for url, name in chosen.items()]
 
     def _chosen(self, relays: RelayNames | None) -> list[tuple[str, Relay]]:

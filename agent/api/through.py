@@ -6,6 +6,7 @@ The SDK does not import the agent. It finds this module by the entry point of it
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -16,11 +17,18 @@ from agent.config.check import convert
 from agent.config.load import dotted
 from agent.specs import SyncSpec
 from nostr_client.cli.place import Kept, Offer
-from nostr_client.errors import Duplicate, InvalidInput, NetworkError, StoreError, StoreLocked
+from nostr_client.errors import (
+    DeadlineExceeded,
+    Duplicate,
+    InvalidInput,
+    NetworkError,
+    StoreError,
+    StoreLocked,
+)
 from nostr_client.store.connect import WriterLock
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
     from pathlib import Path
 
     from agent.api import schema
@@ -37,6 +45,10 @@ MOST: Final = 10_000
 """Rows of one answer."""
 
 LOOK_S: Final = 0.2
+
+RUN_S: Final = 3_600.0
+"""Seconds that a run of the agent is waited for; the run itself goes on."""
+
 """Seconds between two checks whether a sync has ended."""
 
 
@@ -189,10 +201,11 @@ class ThroughAgent:
     async def run_sync(self, name: str) -> Mapping[str, Any]:
         before = (await self._client.sync(name)).started_at
         await self._client.run_sync(name)
-        found = await self._client.sync(name)
-        while found.running or found.started_at == before:
-            await asyncio.sleep(LOOK_S)
+        async with _waiting():
             found = await self._client.sync(name)
+            while found.running or found.started_at == before:
+                await asyncio.sleep(LOOK_S)
+                found = await self._client.sync(name)
         return _object(found)
 
     async def cancel_sync(self, name: str) -> None:
@@ -210,11 +223,22 @@ class ThroughAgent:
     async def run_assertions(self) -> Mapping[str, Any]:
         before = (await self._client.assertions()).ran_at
         await self._client.run_assertions()
-        found = await self._client.assertions()
-        while found.ran_at == before:
-            await asyncio.sleep(LOOK_S)
+        async with _waiting():
             found = await self._client.assertions()
+            while found.on and found.ran_at == before:
+                await asyncio.sleep(LOOK_S)
+                found = await self._client.assertions()
         return _object(found)
+
+
+@asynccontextmanager
+async def _waiting() -> AsyncIterator[None]:
+    """Wait for a run of the agent. Raises DeadlineExceeded."""
+    try:
+        async with asyncio.timeout(RUN_S):
+            yield
+    except TimeoutError as error:
+        raise DeadlineExceeded(f"the agent's run did not end within {RUN_S:g} s") from error
 
 
 def _object(value: msgspec.Struct) -> Mapping[str, Any]:

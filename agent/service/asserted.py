@@ -56,6 +56,8 @@ class AssertedRunner:
         if one is None or not one.relays:
             return True
         providers = list(map(nip19.decode_pubkey, one.watch.providers))
+        for url in one.relays:  # as one of strangers, where only they name it
+            self._engine.relay(url)
         try:
             found = await read_assertions(
                 self._pool, list(one.relays), providers, one.query, now=self._clock.wall()

@@ -95,15 +95,17 @@ class Publisher:
         """Ask relays to delete the cards of these subjects (kind 5, NIP-09), if any exist."""
         for some in _batches(subjects):
             before = await self._ledger.published(some)
-            live = [one for one, event in before.items() if event.kind != kinds.DELETION]
+            live = {one: card for one, card in before.items() if card.kind != kinds.DELETION}
             self.report.retracted += len(live)
             if live and not dry_run:
-                await self._ledger.put([(*one, await self._deletion(one)) for one in live])
+                put = [(*one, await self._deletion(one, card)) for one, card in live.items()]
+                await self._ledger.put(put)
 
-    async def _deletion(self, subject: tuple[int, str]) -> VerifiedEvent:
+    async def _deletion(self, subject: tuple[int, str], card: Event) -> VerifiedEvent:
+        """Sign the deletion of a card. It is as new as the card: an older one deletes nothing."""
         kind, name = subject
         tags = (("a", f"{kind}:{self._ledger.signer}:{name}"), ("k", str(kind)))
-        at = int(self._now())
+        at = max(int(self._now()), card.created_at)
         return await self._signer.sign(EventTemplate(kind=kinds.DELETION, tags=tags, created_at=at))
 
     async def introduce(self, relays: Sequence[str], name: str, about: str) -> None:

@@ -143,15 +143,24 @@ def _asserted(provider: str, subject: Subject, found: Gathered[Page], now: float
 def newest_card(events: Iterable[Event], subject: Subject) -> Event | None:
     """Return the newest card of a subject that its signer has not deleted; None without one."""
     listed = list(events)
-    deleted = max((one.created_at for one in listed if one.kind == kinds.DELETION), default=-1)
+    deletions = [one for one in listed if one.kind == kinds.DELETION]
     cards = (
         one
         for one in listed
         if one.kind == subject.kind
         and one.first_tag("d") == subject.name
-        and one.created_at > deleted
+        and not any(_deletes(deletion, one) for deletion in deletions)
     )
     return min(cards, key=lambda one: (-one.created_at, one.id), default=None)
+
+
+def _deletes(deletion: Event, card: Event) -> bool:
+    """Whether a deletion by the card's signer names the card (NIP-09), by address or by id."""
+    if deletion.pubkey != card.pubkey:
+        return False
+    place = f"{card.kind}:{card.pubkey}:{card.first_tag('d')}"
+    by_address = place in deletion.tag_values("a") and card.created_at <= deletion.created_at
+    return by_address or card.id in deletion.tag_values("e")
 
 
 def asserted_value(card: Event, subject: Subject, now: float) -> tuple[AssertedStatus, int | None]:

@@ -33,7 +33,11 @@ MOST_MARKS: Final = 3
 
 _FIELDS: Final = ("display_name", "name")
 
-_KEPT_OUT: Final = re.compile(r"n(?:pub|sec|profile|event|addr|ote)1[0-9a-z]{6}|[0-9a-f]{40}", re.I)
+_KEPT_OUT: Final = re.compile(r"n(?:pub|sec|profile|event|addr|ote)1|[0-9a-f]{40}")
+"""What looks like an identifier, however short: we show keys with their middle left out."""
+
+_ADDRESS: Final = re.compile(r"://|@|\w\.\w\w")
+"""What programs make a link of, or a mention."""
 
 _STYLES: Final = dict.fromkeys(map(ord, "\ufe0e\ufe0f"))
 """Variation selectors that choose between text and emoji: dropped, as nearly all emoji have one."""
@@ -86,7 +90,17 @@ def profile_name(content: str) -> str | None:
         return None
     texts = (found.get(field) for field in _FIELDS)
     names = (visible(text) for text in texts if isinstance(text, str))
-    return next((name for name in names if name and not _KEPT_OUT.search(name)), None)
+    return next((name for name in names if name and not _KEPT_OUT.search(_folded(name))), None)
+
+
+def _folded(name: str) -> str:
+    """Return a name as it looks: letters of other widths and cases are the same."""
+    return unicodedata.normalize("NFKC", name).casefold()
+
+
+def is_address(name: str) -> bool:
+    """Whether a program that shows links and mentions may make one of this name."""
+    return _ADDRESS.search(_folded(name)) is not None
 
 
 def names_of(profiles: Iterable[Event]) -> dict[str, str]:

@@ -226,8 +226,9 @@ class Counter:
     ) -> dict[str, Claim]:
         """Return claims by normalised URL: `asked` ones judged by deletions, all by newer lists.
 
-        `seen`: the events behind `asked`. `known` claims were judged when they were made. Raises
-        StoreError. Safe to cancel.
+        `seen`: the events behind `asked`. `known` claims were judged when they were made. `relays`:
+        those that may be asked; lists of the others are not compared, so their authors may be gone.
+        Raises StoreError. Safe to cancel.
         """
         first = FirstRound()
         shared = SharedIds(list(asked), self._rand, by_ids=False, seen=seen, stored=options.stored)

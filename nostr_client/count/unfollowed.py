@@ -170,11 +170,16 @@ class NewestLists:
         return self._asked.matches(event)
 
     async def lists(self, wanted: Mapping[str, Collection[bytes]]) -> FetchedLists:
-        """Fetch the newest lists of authors, as each relay has them, from all relays at once."""
+        """Fetch the newest lists of authors, as each relay has them, from all relays at once.
+
+        A relay that may not be asked is as one that does not answer.
+        """
         out = FetchedLists(wanted)
         async with task_group() as group:
             for url, authors in wanted.items():
-                if authors:
+                if url not in self._relays:
+                    out.unknown[url].update(authors)
+                elif authors:
                     group.create_task(self._of_relay(self._relays[url], sorted(authors), out))
         return out
 

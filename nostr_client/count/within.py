@@ -113,7 +113,7 @@ async def count_within(
             query,
             asked,
             rest,
-            {relay.url: relay for _, relay in relays},
+            {relay.url: relay for _, relay in relays if is_named(relay.url)},
             seen,
             options,
             seconds=max(end - loop.time(), LEAST),

@@ -159,17 +159,19 @@ class RelayPool:
             self._spellings.setdefault(normalize(url), url)
 
     def name(self, urls: Iterable[str]) -> None:
-        """Record relays that the user names: `spell` them, and sign AUTH for `unnamed` ones.
+        """Record relays that the user names: `spell` them, and sign AUTH for all of them.
 
-        Raises InvalidRelayURL.
+        They are `unnamed` no more, and those that only strangers named are the user's own. Raises
+        InvalidRelayURL.
         """
         for url in urls:
             self.spell([url])
             key = normalize(url)
-            if key in self._unnamed:
-                self._unnamed.discard(key)
-                if key in self._relays and key not in self._strangers:
-                    self._sign_for(key)
+            was_unnamed = key in self._unnamed
+            self._unnamed.discard(key)
+            if key in self._relays and (was_unnamed or key in self._strangers):
+                self._strangers.discard(key)
+                self._sign_for(key)
 
     def spelling(self, url: str) -> str:
         """Return how the user spells the relay at a normalised URL."""
@@ -207,6 +209,10 @@ class RelayPool:
             self._spellings.setdefault(key, url)
             self._sign_for(key)
         return self._relays[key]
+
+    def _asked(self, url: str) -> Relay:
+        """Return the relay to ask: asking names nobody, so one of strangers stays that."""
+        return self._relays.get(normalize(url)) or self.relay(url)
 
     def _sign_for(self, key: str) -> None:
         """Treat the relay at a normalised URL as the user's own, at his spelling."""
@@ -248,7 +254,7 @@ class RelayPool:
         `ask` may raise RelayError, which becomes that relay's status. A relay that has not answered
         at the deadline has DeadlineExceeded. Raises InvalidRelayURL. Safe to cancel.
         """
-        asked = {relay.url: relay for relay in map(self.relay, relays)}
+        asked = {relay.url: relay for relay in map(self._asked, relays)}
         seconds = self.options.timeouts.group if timeout is None else timeout
         found: dict[str, T | RelayError] = {}
         before = {url: relay.notices for url, relay in asked.items()}
@@ -349,7 +355,7 @@ class RelayPool:
 
         It ends when every relay ended. Raises InvalidRelayURL.
         """
-        taking_part = list({relay.url: relay for relay in map(self.relay, relays)}.values())
+        taking_part = list({relay.url: relay for relay in map(self._asked, relays)}.values())
         limits = self.options.limits
         queue = EventQueue(
             as_filters(filters),

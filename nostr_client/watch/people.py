@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from nostr_client.codecs import nip19
 from nostr_client.codecs.display import plural
-from nostr_client.codecs.profiles import person
+from nostr_client.codecs.profiles import is_address, person
 from nostr_client.count.figures import Figure
 
 if TYPE_CHECKING:
@@ -272,8 +272,15 @@ def unnamed(figure: Figure | None, known: int) -> Figure | None:
     )
 
 
+def _is_link(one: Person) -> bool:
+    return one.name is not None and is_address(one.name)
+
+
 def newest_names(people: Sequence[Person], most: int) -> str:
-    """Return the newest people as one line, such as `Alice (npub1…) followed; and 4 more`."""
-    shown = [str(one) for one in people[:most]]
+    """Return the newest people as one line, such as `Alice (npub1…) followed; and 4 more`.
+
+    The line goes to programs that make links and mentions: whose name would be one is shown by key.
+    """
+    shown = [f"{one.short if _is_link(one) else one.who} {one.what}" for one in people[:most]]
     left = len(people) - len(shown)
     return "; ".join([*shown, *([f"and {left:,} more"] if left else [])])

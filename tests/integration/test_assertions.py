@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from nostr_client.assertions import ASSERTIONS, Card, CardOptions, Ledger, Publisher
 from nostr_client.codecs.event import Event, EventTemplate
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.keys import KeySigner, VerifiedEvent
@@ -242,3 +243,21 @@ async def test_readers_find_the_cards_on_a_relay_that_is_not_ours(publish: Run) 
 def read(card: Event) -> dict[str, int]:
     """The numbers of a card, as clients read them: the second item of each tag, if it is one."""
     return {tag[0]: int(tag[1]) for tag in card.tags if len(tag) > 1 and tag[1].isdigit()}
+
+
+async def test_a_retraction_is_as_new_as_its_card(tmp_path: Path) -> None:
+    """The clock was set back since, or two cards were signed within a second."""
+    now = 2_000_000_000.0
+    subject = (30382, "ab" * 32)
+    path = tmp_path / "s.db"
+    async with await SqliteStore.open(path, migrations=[ASSERTIONS]) as store:
+        ledger = Ledger(store.database, PROVIDER.pubkey)
+        publisher = Publisher(ledger, PROVIDER, CardOptions(), lambda: now)
+        for number in (10, 20):
+            await publisher.sign([Card(*subject, {"followers": number}, {})])
+        signed = (await ledger.published([subject]))[subject]
+        now -= 3_600
+        await publisher.retract([subject])
+        deletion = (await ledger.published([subject]))[subject]
+    assert deletion.kind == 5
+    assert deletion.created_at >= signed.created_at > 2_000_000_000

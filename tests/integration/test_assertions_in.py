@@ -141,8 +141,18 @@ def test_the_newest_card_that_is_not_deleted_counts() -> None:
     assert newest_card([old, new], subject) == newest_card([new, old], subject) == new
     foreign = card(FIRST, ("followers", "1"), d="ab" * 32, at=NOW)
     assert newest_card([old, foreign], subject) == old
-    gone = FIRST.sign_now(EventTemplate(kind=5, created_at=new.created_at)).event
-    assert newest_card([old, new, gone], subject) is None
+    place = ("a", f"30382:{FIRST.pubkey}:{TARGET}")
+    assert newest_card([old, new, deletion(FIRST, place, at=new.created_at)], subject) is None
+    assert (
+        newest_card([old, new, deletion(FIRST, ("e", new.id), at=new.created_at)], subject) == old
+    )
+    elsewhere = ("a", f"30382:{SECOND.pubkey}:{TARGET}")
+    for other in (deletion(FIRST, elsewhere, at=NOW), deletion(SECOND, place, at=NOW)):
+        assert newest_card([old, new, other], subject) == new
+
+
+def deletion(signer: KeySigner, *tags: tuple[str, ...], at: int) -> Event:
+    return signer.sign_now(EventTemplate(kind=5, tags=tags, created_at=at)).event
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1e9", "12.5", "٣", "9" * 30, " 7"])

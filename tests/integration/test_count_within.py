@@ -33,6 +33,10 @@ TARGET = "ab" * 32
 LATER = START + 1_000
 
 
+def pubkey_of(i: int) -> str:
+    return signer(i).pubkey
+
+
 def made(i: int, kind: int, tags: Tags = (), at: int = START) -> Event:
     template = EventTemplate(kind=kind, content="", tags=tags, created_at=at)
     return signer(i).sign_now(template).event
@@ -300,6 +304,34 @@ async def test_a_relay_that_the_user_did_not_name_does_not_learn_whom_he_knows(
     assert result.within.figure is not None
     assert result.within.figure.lower_bound
     assert result.within.figure.low == 2
+
+
+async def test_its_lists_are_not_compared_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The unnamed relay gives events; whom it lacks of the web is no question for it."""
+    store = await store_at(tmp_path / "s.db", follows(0, [1, 2, 3]))
+    asked: list[dict[str, Any]] = []
+
+    class Events(Behaviour):
+        async def on_req(self, peer: Peer, message: list[Any]) -> None:
+            asked.extend(message[2:])
+            await super().on_req(peer, message)
+
+    async with (
+        FaultyRelay(Events(), events=fans(range(3, 40))) as other,
+        FaultyRelay(Sketches(), events=fans(range(1, 30))) as own,
+        NostrClient([own.url, other.url], store=store, signer=ME) as client,
+    ):
+        monkeypatch.setattr(client.pool, "is_named", lambda url: url == own.url)
+        result = await client.count(followers(TARGET), within="me")
+    assert asked
+    assert not [
+        one for one in asked if {ME.pubkey, *map(pubkey_of, (1, 2))} & {*one.get("authors", ())}
+    ]
+    assert result.within is not None
+    assert result.within.figure is not None
+    assert (result.within.figure.value, result.within.figure.lower_bound) == (3, True)
 
 
 async def test_a_web_of_more_people_than_are_asked_for_gives_a_lower_bound(

@@ -11,6 +11,7 @@ import pytest
 
 from nostr_client.client import NostrClient
 from nostr_client.codecs.event import EventTemplate
+from nostr_client.codecs.filters import Filter
 from nostr_client.errors import (
     DeadlineExceeded,
     InvalidInput,
@@ -117,6 +118,19 @@ async def test_auth_is_signed_for_a_program_s_own_defaults_once_the_user_names_t
     assert pool.relay("wss://r.example", stranger=True).pubkey == SIGNER.pubkey
     assert pool.relay("wss://other.example", stranger=True).pubkey is None
     assert pool.relay("wss://mine.example").pubkey == SIGNER.pubkey
+
+
+async def test_to_ask_a_relay_is_not_to_name_it(stack: AsyncExitStack) -> None:
+    """A relay that only strangers name gets no AUTH, and stays at public addresses."""
+    async with FaultyRelay() as relay:
+        pool = await stack.enter_async_context(RelayPool(signer=SIGNER))
+        stranger = pool.relay(relay.url, stranger=True)
+        gathered = await pool.fetch(Filter(kinds=[1]), [relay.url])
+        assert relay.url in gathered.errors, "a relay on this machine is not reached"
+        assert (stranger.pubkey, pool.is_named(relay.url)) == (None, False)
+        pool.name([relay.url])
+        assert (stranger.pubkey, pool.is_named(relay.url)) == (SIGNER.pubkey, True)
+        assert relay.url in (await pool.fetch(Filter(kinds=[1]), [relay.url])).answers
 
 
 async def test_a_relay_is_reached_at_the_spelling_that_was_typed(stack: AsyncExitStack) -> None:

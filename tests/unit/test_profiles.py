@@ -15,6 +15,7 @@ from nostr_client.codecs.profiles import (
     MOST_CONTENT,
     MOST_MARKS,
     NAME_BYTES,
+    is_address,
     names_of,
     person,
     profile_name,
@@ -126,3 +127,28 @@ def test_the_key_stands_behind_the_name() -> None:
     npub = nip19.PublicKey(KEY).encode()
     assert person(KEY, {KEY: "Ann"}) == f"Ann ({npub})"
     assert person(KEY, {}) == npub
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["ｎｐｕｂ１qqqqqqqqqqqq", "npub1qqqqq…zzzzzz", "NPUB1x", "nprofile1…", "ab" * 19 + "０ａ"],
+)
+def test_a_name_that_looks_like_a_part_of_a_key_is_not_shown(name: str) -> None:
+    assert names_of([profile(name)]) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "is_one"),
+    [
+        ("https://evil.example/login", True),
+        ("evil.example", True),
+        ("ｅｖｉｌ．ｅｘａｍｐｌｅ", True),
+        ("@room", True),
+        ("me@evil", True),
+        ("Mr. Ada", False),
+        ("Ada 2.0", False),
+        ("ada", False),
+    ],
+)
+def test_a_name_that_programs_make_a_link_of(name: str, is_one: bool) -> None:
+    assert is_address(name) is is_one
