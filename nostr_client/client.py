@@ -400,7 +400,7 @@ class NostrClient:
             user = nip19.decode_pubkey(trusted_by)
             found = await reading.read_declaration(self.pool, urls, user)
             whom, places = ((), ()) if found is None else reading.declared(found, subject)
-            for url in places:  # whoever signed the declaration names these
+            for url in places:  # the declaration names these, not the user
                 self.pool.relay(url, stranger=True)
             urls = list(dict.fromkeys([*urls, *map(normalize, places)]))
         if not whom:
