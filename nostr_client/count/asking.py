@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from nostr_client.count.claiming import Outcome, claim_of
 from nostr_client.count.claims import PlaceInMemory, Reread
-from nostr_client.count.judging import Judging
+from nostr_client.count.judging import Judging, ids_of
 from nostr_client.count.listing import is_listable, list_ids
 from nostr_client.count.merge import Listing
 from nostr_client.count.reading import Reader
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from nostr_client.codecs.messages import CountAnswer
     from nostr_client.count.claims import Place
     from nostr_client.count.claims.coverage import Held
-    from nostr_client.count.judging import Earlier, SharedIds
+    from nostr_client.count.judging import SharedIds
     from nostr_client.count.merge import Claim
     from nostr_client.count.queries import Query
     from nostr_client.count.reading import Keep, LookUp
@@ -159,7 +159,7 @@ class Asking:
         place: Place | None = None,
         silent: bool = False,
         shared: SharedIds | None = None,
-        recall: Callable[[], Awaitable[Earlier | None]] | None = None,
+        recall: Callable[[], Awaitable[Claim | None]] | None = None,
         look_up: LookUp | None = None,
         judges: bool = True,
     ) -> None:
@@ -180,7 +180,7 @@ class Asking:
         self._place = place
         self._shared = shared
         self._recall = recall
-        self._earlier: Earlier | None = None
+        self._earlier: Claim | None = None
         self._look_up = look_up
         self._judges = judges
         self._made: Reader | None = None
@@ -365,7 +365,7 @@ class Asking:
             reported=outcome.exact_count,
             silence=self._options.timeouts.eose,
             now=int(outcome.asked_at),
-            before=() if self._earlier is None else self._earlier.ids or (),
+            before=() if self._earlier is None else ids_of(self._earlier) or (),
         )
         if named is None:
             return False
@@ -397,15 +397,12 @@ class Asking:
         shared.report(self._relay, known)
         if known is None:
             return
-        earlier = self._earlier
-        if earlier is not None:
-            earlier = earlier.beside(known, self._made.fresh if self._made else ())
         judging = Judging(
             self._relay,
             self._query,
             shared,
             outcome.listing,
-            earlier,
+            self._earlier,
             patience=self._options.patience,
             authors=outcome.authors,
             recalled=self._recalled if self._place else None,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from nostr_client.codecs.event import Event
     from nostr_client.count.claims.coverage import Held
-    from nostr_client.count.claims.rows import Proof
     from nostr_client.count.merge import Claim, Listing
     from nostr_client.count.queries import Query
     from nostr_client.network.relay import Relay
@@ -163,34 +162,8 @@ def ids_of(claim: Claim) -> frozenset[bytes] | None:
     if not claim.answered:
         return None
     if claim.listing is not None:
-        return _named(claim.listing)
+        return claim.listing.verified if claim.listing.failed else claim.listing.ids
     return claim.reading.events if claim.reading is not None else None
-
-
-class Earlier(NamedTuple):
-    """What a relay's earlier answer named and proved.
-
-    `ids` None: the events that are known of the relay, but for those of this round.
-    """
-
-    ids: frozenset[bytes] | None
-    listing: Listing | None
-    retracted: Retracted
-
-    @classmethod
-    def of(cls, claim: Claim) -> Earlier:
-        return cls(ids_of(claim) or frozenset(), claim.listing, claim.retracted)
-
-    @classmethod
-    def proven(cls, proof: Proof) -> Earlier:
-        """The same from what the store proves, whose events are not read for it."""
-        listed = frozenset[bytes]() if proof.listing is None else _named(proof.listing)
-        unread = proof.listing is None and proof.was_read
-        return cls(None if unread else listed, proof.listing, proof.retracted)
-
-    def beside(self, known: frozenset[bytes], fresh: Collection[bytes]) -> Earlier:
-        """The same with its ids: of the `known` ones those that are not `fresh`."""
-        return self if self.ids is not None else self._replace(ids=known.difference(fresh))
 
 
 class Judging:
@@ -205,7 +178,7 @@ class Judging:
         query: Query,
         shared: SharedIds,
         listing: Listing | None,
-        earlier: Earlier | None = None,
+        earlier: Claim | None = None,
         *,
         patience: float,
         authors: frozenset[bytes] = frozenset(),
@@ -226,7 +199,7 @@ class Judging:
         self._asked: set[bytes] = set()
         self._unread = False
         """Whether a frame about deletions could not be read: what it deletes is unknown."""
-        self._before = frozenset[bytes]() if earlier is None else earlier.ids or frozenset()
+        self._before = frozenset[bytes]() if earlier is None else ids_of(earlier) or frozenset()
         self._looked_for = False
         self.listing = listing
         self.traffic = 0
@@ -375,11 +348,6 @@ class Judging:
                 by_relay.setdefault(source, []).append(id)
         for source, ids in by_relay.items():
             await self._fetch(source, ids)
-
-
-def _named(listing: Listing) -> frozenset[bytes]:
-    """The ids of a list; of one that was made up in part, those whose events arrived."""
-    return listing.verified if listing.failed else listing.ids
 
 
 def _retracted_ids(retracted: Retracted) -> frozenset[bytes]:

@@ -15,7 +15,7 @@ from nostr_client.codecs.relay_url import normalize
 from nostr_client.count.asking import LEAST, Asking, CountOptions
 from nostr_client.count.beside import FirstRound, judge_beside
 from nostr_client.count.earlier_questions import MONTH, MOST_QUESTIONS, EarlierQuestions
-from nostr_client.count.judging import Earlier, SharedIds
+from nostr_client.count.judging import SharedIds
 from nostr_client.count.listing import is_regular
 from nostr_client.count.merge import TrustPolicy, Unit, merge_claims
 from nostr_client.count.queries import CANONICAL
@@ -386,15 +386,10 @@ class Counter:
         kept = not (query.needs_target or query.by_content or _has_versions(query))
         place = await self.book.place(asked_of(query), relay.url) if self.book and kept else None
 
-        async def recall() -> Earlier | None:
-            if place is not None and earlier is None and not by_ids:
-                proof = await place.proven(self._now() - KEEP)
-                return None if proof is None else Earlier.proven(proof)
+        async def recall() -> Claim | None:
             known = await self.earlier_claims(query, [relay.url]) if earlier is None else earlier
-            claim = known.get(relay.url)
-            return None if claim is None else Earlier.of(claim)
+            return known.get(relay.url)
 
-        by_ids = shared is not None and shared.by_ids
         asking = Asking(
             relay,
             query,

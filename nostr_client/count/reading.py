@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nostr_client.codecs.display import plural
 from nostr_client.codecs.filters import Filter
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     Keep = Callable[[str, Sequence[VerifiedEvent]], Awaitable[object]]
     LookUp = Callable[[Collection[str]], Awaitable[Mapping[str, frozenset[str]]]]
-
-T = TypeVar("T")
 
 _COARSE = 0.1
 """Share of the silence by which a page may be given up early: timers are not moved by each event.
@@ -94,8 +92,6 @@ class Reader:
         self._cut = ""
         self._stock: _Stock | None = None
         self.complete = False
-        self.fresh: set[bytes] = set()
-        """Ids of events that were unknown before this round."""
 
     @property
     def events_read(self) -> int:
@@ -124,23 +120,13 @@ class Reader:
             return
         seen = self._place.seen
         more = seen is not None and self._round.begin(*seen)
-        while more or await self._use(self._advance):
+        while more or await self._place.use(self._advance):
             more = False
             while (question := self._round.question) is not None:
                 if isinstance(question, ReadPage):
                     await self._page(question.filter, self._round)
                 else:
                     await self._count(question.filter, self._round)
-
-    async def _use(self, work: Callable[[Memory], T]) -> T:
-        """Run `work` in the place, and note which events it found to be new."""
-
-        def noting(memory: Memory) -> T:
-            found = work(memory)
-            self.fresh.update(memory.fresh)
-            return found
-
-        return await self._place.use(noting)
 
     def _advance(self, memory: Memory) -> bool:
         """Continue; at the end, read the result in the same transaction."""
@@ -160,7 +146,7 @@ class Reader:
         if len(self._query.filters) != 1 or self._relay.capabilities.negentropy is False:
             return False
         (asked,) = self._query.filters
-        held, mark = await self._use(lambda m: (list(m.events()), m.mark))
+        held, mark = await self._place.use(lambda m: (list(m.events()), m.mark))
         if not held or mark.unread:  # an unnamed event may still exist
             return False
         from nostr_client.count.comparing import Comparison
@@ -175,10 +161,10 @@ class Reader:
             largest=mark.largest,
         )
         if not await comparison.run():
-            await self._use(lambda memory: memory.add(self._came.values(), self._clock))
+            await self._place.use(lambda memory: memory.add(self._came.values(), self._clock))
             return False
         now = {one.id: one for one in held if one.id not in comparison.gone} | self._came
-        await self._use(lambda memory: self._settle(memory, now.values()))
+        await self._place.use(lambda memory: self._settle(memory, now.values()))
         round_.current = round_.confirmed = True
         return True
 
@@ -238,7 +224,7 @@ class Reader:
 
         Targets that `look_up` does not find stay in doubt. Raises StoreError. Safe to cancel.
         """
-        named = await self._use(self._undecided)
+        named = await self._place.use(self._undecided)
         if not named:
             return
         found = await look_up({event.label for event in named})
@@ -254,7 +240,7 @@ class Reader:
             memory.judge(settled)
             return self._stock_of(memory)
 
-        self._stock = await self._use(work)
+        self._stock = await self._place.use(work)
 
     def _undecided(self, memory: Memory) -> list[Held]:
         """Return the zaps in doubt, once everything that arrived is stored."""
@@ -269,7 +255,7 @@ class Reader:
         """
         stock = self._stock
         if stock is None:
-            stock = await self._use(self._state)
+            stock = await self._place.use(self._state)
         reading, mark, registers, void = stock
         current = self._round is not None and self._round.current
         if not current:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +13,7 @@ from nostr_client.codecs import nip19
 from nostr_client.codecs.event import Event, EventTemplate, Tags
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.keys import stored_event
+from nostr_client.count.asking import Asking
 from nostr_client.store.sqlite import SqliteStore
 from tests.faulty_relay import FaultyRelay
 from tests.negrelay import SpeaksNeg
@@ -176,6 +178,36 @@ async def test_later_only_new_events_are_asked_about(tmp_path: Path) -> None:
     assert later.events.value == 39
     assert asked
     assert all(one["#e"] == [new.id] for one in asked)
+
+
+async def test_two_counts_at_once_forget_no_deletion(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One count begins, another of the same question ends meanwhile: what both prove stays."""
+    *events, new = reacted(40)
+    gone = made(39, 5, (("e", new.id),), LATER)
+    read, begun, going_on = Asking._read, asyncio.Event(), asyncio.Event()
+
+    async def held_back(self: Asking) -> None:
+        if not begun.is_set():
+            begun.set()
+            await going_on.wait()
+        await read(self)
+
+    async with (
+        FaultyRelay(events=events) as relay,
+        NostrClient(relay.url, store=tmp_path / "s.db") as client,
+    ):
+        await client.count(count.reactions(TARGET))
+        relay.events += [new, gone]
+        monkeypatch.setattr(Asking, "_read", held_back)
+        async with asyncio.TaskGroup() as group:
+            slow = group.create_task(client.count(count.reactions(TARGET)))
+            await begun.wait()
+            quick = await client.count(count.reactions(TARGET))
+            going_on.set()
+        results = [quick, slow.result(), await client.count(count.reactions(TARGET))]
+    assert [one.events and one.events.value for one in results] == [39, 39, 39]
 
 
 @pytest.mark.parametrize("name", BY_ID)

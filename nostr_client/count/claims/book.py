@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nostr_client.count.claims.changes import Received
     from nostr_client.count.claims.coverage import Mark
     from nostr_client.count.claims.memory import Memory
-    from nostr_client.count.claims.rows import Asked, LastAsked, Proof, Remembered
+    from nostr_client.count.claims.rows import Asked, LastAsked, Remembered
     from nostr_client.count.merge import Claim
 
 
@@ -143,12 +143,6 @@ class PlaceInStore:
     @property
     def seen(self) -> tuple[Mark, int] | None:
         return self._glances.get((self._q, self._r))
-
-    async def proven(self, since: float) -> Proof | None:
-        """Return what the relay's answer proves about single events, if it is no older."""
-        return await self._database.read(
-            lambda conn: rows.proven(conn, self._q, self._r, since), small=True
-        )
 
     async def use(self, work: Callable[[Memory], T]) -> T:
         def run(conn: sqlite3.Connection) -> tuple[T, tuple[Mark, int]]:

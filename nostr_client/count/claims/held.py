@@ -58,7 +58,6 @@ class HeldRows:
         *,
         replaces: bool = False,
     ) -> None:
-        self.fresh: set[bytes] = set()
         self._conn = conn
         self._key = (q, r)
         self._offset = offset
@@ -229,7 +228,6 @@ class HeldRows:
         before = self._number()
         if fresh:
             self._since.clear()
-            self.fresh.update(event.id for event in fresh)
         self._insert({e.id: e for e in events if e.id in kept}.values(), at)
         self._held = before + len(fresh)
         return fresh

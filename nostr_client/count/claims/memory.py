@@ -11,7 +11,7 @@ from nostr_client.count.claims.coverage import Changes, Drift, Mark
 from nostr_client.count.merge import Reading, Receipt
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from nostr_client.count.claims.coverage import Held, Update
 
@@ -23,11 +23,6 @@ class Memory(Protocol):
     @property
     def mark(self) -> Mark:
         """How far the relay was read."""
-        ...
-
-    @property
-    def fresh(self) -> Collection[bytes]:
-        """Ids of the events that were unknown to this object until it stored them."""
         ...
 
     def count(self, start: int, end: int | None) -> int:
@@ -91,7 +86,6 @@ class ListMemory:
 
     def __init__(self, *, replaces: bool = False) -> None:
         self.mark = Mark()
-        self.fresh: set[bytes] = set()
         self._events: dict[bytes, Held] = {}
         self._order: list[tuple[int, bytes]] = []
         self._seen: dict[bytes, int] = {}
@@ -156,7 +150,6 @@ class ListMemory:
             return False
         self._seen[event.id] = at
         if fresh:
-            self.fresh.add(event.id)
             self._events[event.id] = event
             key = (event.created_at, event.id)
             self._order.insert(bisect_left(self._order, key), key)

@@ -85,14 +85,6 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True):
         return self.answer
 
 
-class Proof(NamedTuple):
-    """What a stored answer proves about single events; `was_read`: its events are known."""
-
-    listing: Listing | None
-    retracted: Retracted
-    was_read: bool
-
-
 def is_answer(claim: Claim) -> bool:
     """Whether a claim may replace an earlier answer."""
     return claim.answered and not claim.weak_zero
@@ -185,22 +177,6 @@ def registers_of(
         if registers is not None:
             found.setdefault(q, {})[url] = registers
     return list(found.values())
-
-
-def proven(conn: sqlite3.Connection, q: int, r: int, since: float) -> Proof | None:
-    """Return what the answer of one relay proves about single events; None without one.
-
-    An answer older than `since` (Unix seconds) proves nothing.
-    """
-    sql = (
-        "SELECT method, members FROM claim LEFT JOIN claim_members USING (q, r)"
-        " WHERE q = ? AND r = ? AND answered = 1 AND coalesce(asked_at, 0) >= ?"
-    )
-    row = conn.execute(sql, (q, r, since)).fetchone()
-    if row is None:
-        return None
-    members = Members(None, Retracted()) if row[1] is None else _unpack(row[1])
-    return Proof(members.listing, members.retracted, was_read=row[0] == Method.EVENTS)
 
 
 def forget(conn: sqlite3.Connection, asked: Asked) -> bool:
