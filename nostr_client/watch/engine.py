@@ -354,7 +354,9 @@ class Engine:
             left_out=watch.left_out,
             fresh=fresh,
         )
-        return msgspec.structs.replace(result, within=one.within) if one.within else result
+        if one.within is None or instead is not None:  # that figure is of the watch's own relays
+            return result
+        return msgspec.structs.replace(result, within=one.within)
 
     async def _merge(self, name: str) -> bool:
         """Update the number of a watch; store a complete one."""
@@ -386,7 +388,7 @@ class Engine:
         try:
             web = await self._web(root)
         except InvalidInput as error:
-            one.no_web = str(error)
+            one.within, one.no_web = None, str(error)
             self._log.warning("no_web", watch=name, why=one.no_web)
             return False
         relays = [(one.relays[url], self.relay(url)) for url in one.relays]

@@ -81,9 +81,22 @@ class Watched:
         """Copy the knowledge about relays from an earlier value of the same watch."""
         self.tried, self.answered, self.took = before.tried, before.answered, before.took
         self.first = before.first
-        if before.watch.within == self.watch.within:
+        if _counts_alike(before, self):
             self.within, self.no_web = before.within, before.no_web
         self.people = before.people
+
+
+def _counts_alike(one: Watched, other: Watched) -> bool:
+    """Whether both count the same people of the same relays: else a figure of one is not of the
+    other."""
+    a, b = one.watch, other.watch
+    same = (a.within, a.excluded, a.trusted, a.policy) == (
+        b.within,
+        b.excluded,
+        b.trusted,
+        b.policy,
+    )
+    return same and one.relays.keys() == other.relays.keys()
 
 
 class Merge(NamedTuple):
