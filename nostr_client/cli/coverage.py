@@ -272,13 +272,16 @@ def _share(found: Coverage, relay: str) -> str:
 
 
 def _remark(found: Coverage, relay: str) -> None:
-    """Print the events that a relay should not have, and why it was not read to the end."""
+    """Print what a relay should not have or may not have, and why it was not read to the end."""
     from nostr_client.errors import clip
 
     deleted = sorted(found.undeleted(relay))
     if deleted:
         ids = ", ".join(deleted[:_SHOWN]) + (", …" if len(deleted) > _SHOWN else "")
         say(f"{clip(relay)} serves {plural(len(deleted), 'event')} that was deleted: {ids}")
+    alone = sum(found.alone(relay, kind) for kind in found.kinds)
+    if alone:
+        say(f"{clip(relay)} names {plural(alone, 'event')} that nothing confirms: not counted")
     why = dict.fromkeys(one.why for one in found.cells[relay].values() if one.why)
     for reason in why:
         say(f"{clip(relay)} was not read to the end: {clip(reason)}")

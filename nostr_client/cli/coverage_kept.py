@@ -82,5 +82,8 @@ def _remark(relay: RelayCoverage) -> None:
 
     if relay.undeleted:
         say(f"{clip(relay.relay)} serves {plural(relay.undeleted, 'event')} that was deleted")
+    if relay.unconfirmed:
+        alone = plural(relay.unconfirmed, "event")
+        say(f"{clip(relay.relay)} names {alone} that nothing confirms: not counted")
     if relay.why:
         say(f"{clip(relay.relay)} was not read to the end: {clip(relay.why)}")

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nostr_client.codecs import kinds
 from nostr_client.codecs.private_kinds import RECEIVER_ONLY
-from nostr_client.count.by_id import events_by_id
 from nostr_client.count.comparing import compare
 from nostr_client.errors import RelayError
+from nostr_client.network.paging.by_id import events_by_id
 from nostr_client.network.paging.snapshot import Edge, prove_floor
 from nostr_client.sync.initiator import Kind
 from nostr_client.sync.items import no_items

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from nostr_client.codecs.display import plural
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.keys import VerifiedEvent
-from nostr_client.count.by_id import IDS_AT_ONCE
 from nostr_client.count.claiming import Found
 from nostr_client.count.claims import VOID, Held, Update, reading_of
 from nostr_client.count.claims.memory import members_of
 from nostr_client.count.merge import Proven, Reading
 from nostr_client.count.rounds import ReadPage, Round
 from nostr_client.errors import RelayError, RelayRefused
+from nostr_client.network.paging.by_id import IDS_AT_ONCE
 from nostr_client.options import ReadBudget
 
 if TYPE_CHECKING:

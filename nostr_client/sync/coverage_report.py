@@ -28,7 +28,8 @@ class RelayCoverage(msgspec.Struct, frozen=True, kw_only=True):
     """One relay. `share`: the part of the known events of all kinds that it has, None if unknown.
 
     `undeleted`: events that it serves although their author deleted them. `why`: the reason if it
-    was not compared to its end.
+    was not compared to its end. `unconfirmed`: events that it names and nothing confirms; they
+    count nowhere.
     """
 
     relay: str
@@ -36,6 +37,7 @@ class RelayCoverage(msgspec.Struct, frozen=True, kw_only=True):
     kinds: tuple[HeldKind, ...]
     undeleted: int = 0
     why: str = ""
+    unconfirmed: int = 0
 
 
 class KnownKind(msgspec.Struct, frozen=True, kw_only=True):

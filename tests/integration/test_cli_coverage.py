@@ -53,11 +53,30 @@ async def test_the_matrix_the_deleted_and_what_was_not_looked_at() -> None:
         assert notes[1]["lacking"] == sorted(event.id for event in NOTES[1:5])
         assert not any(row["whole"] for row in gone["kinds"])
         assert one.verbs()["NEG-OPEN"]
-        assert not any("ids" in message[2] for message in one.received if message[0] == "REQ")
+        filters = [message[2] for message in one.received if message[0] == "REQ"]
+        (sample,) = [asked["ids"] for asked in filters if "ids" in asked]
+        assert sorted(sample) == notes[1]["lacking"]  # one relay alone names these: they are tested
         done = await nostr_client("coverage", NPUB, "-r", one.url, "-r", other.url)
     assert done.code == 0
     assert "90.4 %" in done.out  # 19 of 21: the new profile and the deletion are not there
     assert f"serves 1 event that was deleted: {NOTES[0].id}" in done.err
+
+
+async def test_ids_that_a_relay_alone_names_and_does_not_send_are_said_apart() -> None:
+    liar = SpeaksNeg(hides={event.id for event in NOTES[:5]})
+    one, other = FaultyRelay(liar, events=NOTES), FaultyRelay(SpeaksNeg(), events=NOTES[5:])
+    async with one, other:
+        asked = ("coverage", NPUB, "--kind", "1", "-r", one.url, "-r", other.url)
+        done = await nostr_client(*asked, "--json")
+        shown = await nostr_client(*asked, "--repair", "--dry-run")
+    told = json.loads(done.out)
+    assert told["kinds"] == [{"kind": 1, "union": 15, "store": None}]
+    rows = [relay["kinds"][0] for relay in told["relays"]]
+    assert [(row["held"], row["unconfirmed"], row["lacking"]) for row in rows] == [
+        (15, 5, []), (15, 0, [])
+    ]  # fmt: skip
+    assert "names 5 events that nothing confirms" in shown.err
+    assert "does not get 5 events: named by a relay, and sent by none" in shown.err
 
 
 async def test_no_relay_that_was_looked_at_is_exit_code_3() -> None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from nostr_client.count.by_id import IDS_AT_ONCE
 from nostr_client.count.judging import SAMPLE
 from nostr_client.count.procedure import needs_others
+from nostr_client.network.paging.by_id import IDS_AT_ONCE
 from tests.worlds.behaviours import (
     COUNT,
     READ,

@@ -117,7 +117,7 @@ class CoveragePage(Page):
             "all": _heat(one.share, self.host.glyphs),
             **_kinds(run, one, self.host.glyphs),
             "undeleted": Cell(format.number(one.undeleted) if one.undeleted else "", "warn"),
-            "why": Cell(one.why, "dim"),
+            "why": Cell(_remark(one), "dim"),
         }
 
 
@@ -150,6 +150,13 @@ def _state(one: CoverageState) -> tuple[str, str]:
     if one.run is None:
         return "new", "dim"
     return ("complete", "good") if one.run.complete else ("partial", "warn")
+
+
+def _remark(relay: RelayCoverage) -> str:
+    """Why a relay was not compared to its end, and how much it names that nothing confirms."""
+    alone = format.number(relay.unconfirmed)
+    claim = f"{alone} named, not confirmed" if relay.unconfirmed else ""
+    return "; ".join(part for part in (relay.why, claim) if part)
 
 
 def _kinds(run: CoverageRun, relay: RelayCoverage, glyphs: Glyphs) -> Mapping[str, Cell]:

@@ -2,6 +2,7 @@
 
 A relay that has few ids beside the store's lists them. When one has many, the others are not asked
 for the same long list: each is compared with that relay, so that the bytes grow with what differs.
+Such a comparison believes that relay, so a sample of its list is fetched before.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from nostr_client.network.waiting import task_group
+from nostr_client.sync.coverage.sampling import draw, exist
 from nostr_client.sync.mirror import mirror
 from nostr_client.sync.options import Mode
 from nostr_client.sync.procedure import Syncer
 from nostr_client.sync.report import SyncStatus
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Callable, Sequence
 
     from nostr_client.codecs.filters import Filter
@@ -34,7 +37,10 @@ _AT_ONCE: Final = 4
 
 
 class IdComparison:
-    """Compares relays by ids, one filter after the other. `now` gives Unix seconds."""
+    """Compares relays by ids, one filter after the other. `now` gives Unix seconds.
+
+    `rand` draws the samples of long lists.
+    """
 
     def __init__(
         self,
@@ -42,10 +48,12 @@ class IdComparison:
         memory: SyncMemory | None,
         options: SyncOptions | None,
         now: Callable[[], float],
+        rand: random.Random,
     ) -> None:
         self._memory = memory
         self._options = options
         self._now = now
+        self._rand = rand
         self._syncer = Syncer(store, options=options, memory=memory, now=now)
 
     async def held(
@@ -55,16 +63,26 @@ class IdComparison:
 
         `relays`: (the user's spelling, relay). `local`: ids in the store. The first relay is asked
         alone, then two at a time, then four: as soon as a list is long, the others are compared
-        with the longest. Raises StoreError. Safe to cancel.
+        with the longest of which a sample comes. Raises StoreError. Safe to cancel.
         """
         found: dict[str, frozenset[str]] = {}
+        sampled: dict[str, bool] = {}
+        named = dict(relays)
         at, size = 0, 1
         while at < len(relays):
             some = relays[at : at + size]
-            longest = max(found, key=lambda name: len(found[name] - local), default=None)
-            if longest is not None and len(found[longest] - local) >= _LONG:
-                base = next(one for one in relays if one[0] == longest)
-                beside = await self._beside(filter, base, found[longest], some)
+            longest = max(
+                (name for name in found if sampled.get(name, True)),
+                key=lambda name: len(found[name] - local),
+                default=None,
+            )
+            if longest is not None and len(lacking := found[longest] - local) >= _LONG:
+                base = named[longest]
+                if longest not in sampled:
+                    sampled[longest] = await exist(base, draw(lacking, self._rand), filter)
+                if not sampled[longest]:
+                    continue  # the next longest, or none
+                beside = await self._beside(filter, (longest, base), found[longest], some)
                 some = [one for one in some if one[0] not in beside]
                 found |= beside
             found |= await self._listed(filter, some, local)
@@ -91,7 +109,7 @@ class IdComparison:
         ids: frozenset[str],
         relays: Sequence[tuple[str, Relay]],
     ) -> dict[str, frozenset[str]]:
-        """Compare relays with one that has `ids`."""
+        """Compare relays with one that has `ids`; without those at which it denies one of them."""
         async with task_group() as group:
             tasks = {
                 one[0]: group.create_task(
@@ -110,5 +128,5 @@ class IdComparison:
         return {
             name: ids.difference(one.relays[0].missing_here).union(one.relays[1].missing_here)
             for name, one in reports.items()
-            if one.complete
+            if one.complete and ids.isdisjoint(one.relays[1].missing_here)
         }

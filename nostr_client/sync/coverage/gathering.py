@@ -3,6 +3,7 @@ lack what."""
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, Protocol
 
 from nostr_client.codecs.filters import Filter
@@ -52,7 +53,8 @@ async def lacking(
     """Return what each relay of a coverage lacks, with the events; download those that the store
     lacks.
 
-    `relays`: by the name in the coverage. Returns `MOST` different events at most. A relay that was
+    `relays`: by the name in the coverage. Returns `MOST` different events at most, those first
+    whose event came or is stored; the ids that nothing confirms are in `unseen`. A relay that was
     not read to its end contributes nothing: what it lacks is unknown. Raises StoreError. Safe to
     cancel.
     """
@@ -61,7 +63,7 @@ async def lacking(
         for kind in coverage.kinds:
             for one in sorted(coverage.lacking(relay, kind) or ()):
                 ids.setdefault(one, []).append(relay)
-    some = list(ids)[:MOST]
+    some = _in_turn(coverage, ids)[:MOST]
     events = {one: coverage.events[one] for one in some if one in coverage.events}
     events |= await _from_store(store, [one for one in some if one not in events])
     await _download(coverage, relays, [one for one in some if one not in events], events)
@@ -76,6 +78,40 @@ async def lacking(
         for one in some
         for relay in ids[one]
     ]
+
+
+def unseen(coverage: Coverage) -> dict[str, int]:
+    """Return how many ids a relay lacks that others name and nothing confirms, by its name.
+
+    They are not downloaded: a relay can name as many as it likes.
+    """
+    whole = {
+        relay: [kind for kind in coverage.kinds if coverage.cell(relay, kind).whole]
+        for relay in coverage.relays
+    }
+    return {
+        relay: sum(
+            len(coverage.unconfirmed.get(kind, frozenset())) - coverage.alone(relay, kind)
+            for kind in kinds
+        )
+        for relay, kinds in whole.items()
+    }
+
+
+def _in_turn(coverage: Coverage, ids: Collection[str]) -> list[str]:
+    """Order ids: those whose event came or is stored first, then the others, one of each group of
+    relays that name them in turn: no relay takes all places."""
+    if len(ids) <= MOST:
+        return list(ids)
+    cells = [one for row in coverage.cells.values() for one in row.values()]
+    came = frozenset(coverage.events).union(
+        *coverage.local.values(), *(one.held for one in cells if one.by == "events")
+    )
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for one in sorted(set(ids) - came):
+        groups.setdefault(tuple(coverage.holders(one)), []).append(one)
+    turns = zip_longest(*groups.values())
+    return sorted(came.intersection(ids)) + [one for turn in turns for one in turn if one]
 
 
 async def _from_store(store: EventStore | None, ids: Sequence[str]) -> dict[str, Event]:

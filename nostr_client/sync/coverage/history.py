@@ -62,6 +62,7 @@ def _relay(coverage: Coverage, relay: str, kinds: list[int]) -> RelayCoverage:
         kinds=held,
         undeleted=len(coverage.undeleted(relay)),
         why=next((one.why for one in coverage.cells[relay].values() if one.why), ""),
+        unconfirmed=sum(coverage.alone(relay, kind) for kind in coverage.kinds),
     )
 
 

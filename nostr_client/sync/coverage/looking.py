@@ -1,12 +1,13 @@
 """Ask relays for one author's events: by ids if the relay supports NIP-77, else by reading events.
 
 Replaceable kinds and deletions are read, as their content decides which ids count. All other kinds
-are compared by ids, without a download. A relay that cannot compare, or stops before the end, is
-read within a budget.
+are compared by ids, without a download; then a sample of what one relay alone names is fetched. A
+relay that cannot compare, or stops before the end, is read within a budget.
 """
 
 from __future__ import annotations
 
+import random
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -18,8 +19,9 @@ from nostr_client.network.relay_state import RelayStatus
 from nostr_client.network.waiting import task_group
 from nostr_client.options import ReadBudget
 from nostr_client.sync.coverage.by_ids import IdComparison
-from nostr_client.sync.coverage.matrix import READ, Cell, Coverage, covered
+from nostr_client.sync.coverage.matrix import READ, Cell, Coverage, Gone, Tested, covered
 from nostr_client.sync.coverage.reading import read_held
+from nostr_client.sync.coverage.sampling import sampled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -56,20 +58,24 @@ async def look(
     options: SyncOptions | None = None,
     budget: ReadBudget | None = None,
     now: Callable[[], float] = time.time,
+    rand: random.Random | None = None,
 ) -> Coverage:
     """Return the matrix of the author's events on `relays`, each given as (the user's spelling,
     relay).
 
     `store`: its events count as known, and relays do not send them again. `budget`: the most that
-    is read of one relay and kind. A failure of a relay is a reason in its cell, not an exception.
+    is read of one relay and kind. `rand` draws the samples that test what one relay alone names; by
+    default nobody can foresee them. A failure of a relay is a reason in its cell, not an exception.
     Raises StoreError. Safe to cancel.
     """
     looking = _Looking(question, relays, store, budget or ReadBudget())
-    ids = IdComparison(store, memory, options, now)
+    rand = rand or random.SystemRandom()
+    ids = IdComparison(store, memory, options, now, rand)
     for kind in question.kinds:
         await looking.kind(kind, ids)
     if DELETION not in question.kinds:
         await looking.deletions()
+    await looking.test(rand)
     return looking.coverage()
 
 
@@ -90,6 +96,7 @@ class _Looking:
         self._cells: dict[str, dict[int, Cell]] = {name: {} for name, _ in relays}
         self._local: dict[int, frozenset[str]] = {}
         self._events: dict[str, Event] = {}
+        self._tested = Tested()
         self._out: dict[str, str] = {}
         """Why a relay gets no more requests: it cannot be reached."""
 
@@ -118,6 +125,19 @@ class _Looking:
         for task in tasks:
             self._take(task.result().events.values())
 
+    async def test(self, rand: random.Random) -> None:
+        """Fetch samples of the ids that one relay alone names, without those that are deleted."""
+        gone = Gone.of(one for one in self._events.values() if one.kind == DELETION)
+        found = await sampled(
+            self._cells,
+            {kind: self._question.of(kind) for kind in self._question.kinds},
+            dict(self._relays),
+            sure=gone.ids.union(self._events, *self._local.values()),
+            rand=rand,
+        )
+        self._tested = found.tested
+        self._take(found.events.values())
+
     def coverage(self) -> Coverage:
         """Return the matrix of the answers."""
         return covered(
@@ -126,6 +146,7 @@ class _Looking:
             self._question.kinds,
             local=self._local,
             events=self._events,
+            tested=self._tested,
         )
 
     async def _look_here(self, kind: int, filter: Filter) -> None:

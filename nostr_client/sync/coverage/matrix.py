@@ -1,8 +1,9 @@
 """Compute the matrix of relays by kinds: what each has of the union, what it lacks, what it should
 have deleted.
 
-Pure. Ids are hex. Of a replaceable or addressable event only the newest version counts. An event
-that its author deleted (NIP-09) does not count; the matrix names the relays that still have it.
+Pure. Ids are hex. An id counts if it is confirmed: an id that one relay alone names may be made up.
+Of a replaceable or addressable event only the newest version counts. An event that its author
+deleted (NIP-09) does not count; the matrix names the relays that still have it.
 """
 
 from __future__ import annotations
@@ -33,6 +34,28 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     whole: bool = False
     by: str = ""
     why: str = ""
+
+
+class Tested(msgspec.Struct, frozen=True, kw_only=True):
+    """What samples of relays' ids show. `believed`: relays and kinds of which every event came.
+
+    `refuted`: relays of which an event did not come: what they name confirms nothing.
+    """
+
+    believed: frozenset[tuple[str, int]] = frozenset()
+    refuted: frozenset[str] = frozenset()
+
+    def believing(self, relay: str, kind: int) -> Tested:
+        """Return this, with a relay that is believed for a kind."""
+        return Tested(believed=self.believed | {(relay, kind)}, refuted=self.refuted)
+
+    def without(self, relay: str, kind: int) -> Tested:
+        """Return this, with a relay that is not believed for a kind."""
+        return Tested(believed=self.believed - {(relay, kind)}, refuted=self.refuted)
+
+    def refuting(self, relay: str) -> Tested:
+        """Return this, with a relay that names what it does not have."""
+        return Tested(believed=self.believed, refuted=self.refuted | {relay})
 
 
 class Gone(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +96,8 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
 
     `cells`: by relay (as the user wrote it) and kind. `local`: ids of a kind in the store.
     `events`: those that were read, by id: versions and deletions. `gone`: what is deleted.
-    `unions`: by kind, the ids that count, over store and relays: newest versions, not deleted.
+    `unions`: by kind, the ids that count, over store and relays: confirmed, newest versions, not
+    deleted. `unconfirmed`: by kind, ids that relays name and nothing confirms.
     """
 
     author: str
@@ -84,6 +108,7 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     events: dict[str, Event] = {}
     gone: Gone = Gone()
     unions: dict[int, frozenset[str]] = {}
+    unconfirmed: dict[int, frozenset[str]] = {}
 
     def cell(self, relay: str, kind: int) -> Cell:
         """Return what a relay has of a kind."""
@@ -101,6 +126,10 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
         """Return the ids of the union that a relay lacks; None if it was not read to its end."""
         cell = self.cell(relay, kind)
         return self.union(kind) - cell.held if cell.whole else None
+
+    def alone(self, relay: str, kind: int) -> int:
+        """Return how many ids of a kind a relay names that nothing confirms; they count nowhere."""
+        return len(self.cell(relay, kind).held & self.unconfirmed.get(kind, frozenset()))
 
     def undeleted(self, relay: str) -> frozenset[str]:
         """Return ids that a relay still has although their author deleted them."""
@@ -144,6 +173,7 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
         return {
             "kind": kind,
             "held": self.held(relay, kind),
+            "unconfirmed": self.alone(relay, kind),
             "whole": cell.whole,
             "by": cell.by,
             "why": cell.why,
@@ -172,14 +202,21 @@ def covered(
     *,
     local: Mapping[int, frozenset[str]] = MappingProxyType({}),
     events: Mapping[str, Event] = MappingProxyType({}),
+    tested: Tested | None = None,
 ) -> Coverage:
-    """Return the matrix of cells; `events` are those that were read, deletions included."""
+    """Return the matrix of cells; `events` are those that were read, deletions included.
+
+    `tested`: what samples of the relays' ids show; None: there were none.
+    """
     gone = Gone.of(one for one in events.values() if one.kind == DELETION)
     old = older(events.values())
-    unions = {}
+    unions, unconfirmed = {}, {}
     for kind in kinds:
-        named = local.get(kind, frozenset()).union(*(row[kind].held for row in cells.values()))
-        unions[kind] = named - old - _deleted(named, events, gone)
+        stored = local.get(kind, frozenset())
+        named = stored.union(*(row[kind].held for row in cells.values()))
+        known = confirmed(kind, cells, stored | events.keys(), tested or Tested())
+        counting = named - old - _deleted(named, events, gone)
+        unions[kind], unconfirmed[kind] = counting & known, counting - known
     return Coverage(
         author=author,
         relays=tuple(cells),
@@ -189,7 +226,28 @@ def covered(
         events=dict(events),
         gone=gone,
         unions=unions,
+        unconfirmed=unconfirmed,
     )
+
+
+def confirmed(
+    kind: int, cells: Mapping[str, Mapping[int, Cell]], sure: frozenset[str], tested: Tested
+) -> frozenset[str]:
+    """Return `sure` and the ids of a kind that exist: their event came from a relay, two relays
+    name them that are not refuted, or one that is believed."""
+    known, once = set(sure), set[str]()
+    for relay, row in cells.items():
+        cell = row[kind]
+        if cell.by == "events":
+            known |= cell.held
+        elif relay in tested.refuted:
+            continue
+        elif (relay, kind) in tested.believed:
+            known |= cell.held
+        else:
+            known |= once & cell.held
+            once |= cell.held
+    return frozenset(known)
 
 
 def older(events: Iterable[Event]) -> frozenset[str]:

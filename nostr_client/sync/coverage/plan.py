@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from enum import StrEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -152,10 +153,17 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         return Why.OLD if event.created_at < self.now - RECENT else None
 
 
-def planned(wanted: Iterable[Wanted], rules: Rules) -> Plan:
-    """Return the steps, and what is left with the reasons. Each event goes to a relay once."""
+def planned(
+    wanted: Iterable[Wanted], rules: Rules, unseen: Mapping[str, int] = MappingProxyType({})
+) -> Plan:
+    """Return the steps, and what is left with the reasons. Each event goes to a relay once.
+
+    `unseen`: by relay, how many more ids it lacks of which no event is known.
+    """
     steps: list[Step] = []
     left: Counter[tuple[str, Why]] = Counter()
+    for relay, number in unseen.items():
+        left[relay, Why.UNSEEN] += number
     unasked = 0
     for one in _in_order(wanted):
         why = rules.objection(one)
@@ -166,7 +174,7 @@ def planned(wanted: Iterable[Wanted], rules: Rules) -> Plan:
             left[one.relay, why or Why.UNSEEN] += 1
             continue
         steps.append(Step(one.relay, one.event))
-    skipped = tuple((relay, why, number) for (relay, why), number in sorted(left.items()))
+    skipped = tuple((relay, why, number) for (relay, why), number in sorted(left.items()) if number)
     return Plan(steps=tuple(steps), left=skipped)
 
 
