@@ -20,7 +20,7 @@ from nostr_client.negentropy.storage import seal
 from tests.faulty_relay import Behaviour, Peer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
 
     from nostr_client.codecs.event import Event
 
@@ -393,3 +393,24 @@ class LateAnswers(SpeaksNeg):
         if self.first is not None:
             await self.neg_message(peer, *self.first)
         await super().on_neg_message(peer, message)
+
+
+class Invents(SpeaksNeg):
+    """Names ids beside its own, and counts them; sends no event of them that is not its own.
+
+    `once`: in its first session alone; then it names its own, as if the others had all.
+    """
+
+    def __init__(self, made_up: Sequence[Event], *, once: bool = False) -> None:
+        super().__init__()
+        self.made_up = made_up
+        self.once = once
+
+    async def neg_items(self, peer: Peer, filters: list[Filter]) -> list[Event]:
+        own = await super().neg_items(peer, filters)
+        more = [one for one in self.made_up if any(one.kind in (f.kinds or ()) for f in filters)]
+        return own if self.once and len(self.opened) > 1 else [*own, *more]
+
+    async def on_count(self, peer: Peer, message: list[Any]) -> None:
+        named = await self.neg_items(peer, [Filter.from_json(one) for one in message[2:]])
+        await peer.send("COUNT", message[1], {"count": len(named)})

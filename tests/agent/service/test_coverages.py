@@ -18,7 +18,7 @@ from nostr_client.codecs.nip19 import PublicKey
 from nostr_client.sync.coverage import history
 from tests.agent.service.kit import Running, an_agent, eventually
 from tests.faulty_relay import FaultyRelay
-from tests.negrelay import SpeaksNeg
+from tests.negrelay import Invents, SpeaksNeg
 from tests.running import nostr_client
 
 if TYPE_CHECKING:
@@ -149,6 +149,21 @@ async def test_an_alert_comes_once_and_not_by_what_is_unknown(tmp_path: Path) ->
             crossed = await database.read(lambda conn: state.crossed(conn, "coverage:home"))
             assert crossed == {"< 95 % on 1 relay"}
             assert len(alerts(out)) == 1
+
+
+async def test_ids_that_one_relay_makes_up_fire_no_alert_about_another(tmp_path: Path) -> None:
+    fakes = [msgspec.structs.replace(NOTES[0], id=f"{n:064x}") for n in range(300)]
+    full, liar = FaultyRelay(SpeaksNeg(), events=NOTES), FaultyRelay(Invents(fakes))
+    out = tmp_path / "alerts"
+    line = f'alerts = [{{ when = "< 95 % on 2 relays", command = {appends(out)} }}]'
+    async with full, liar, an_agent(tmp_path, [full.url, liar.url], section(line)) as agent:
+        found = await compared(agent)
+        assert found.run is not None
+        assert found.run.known == 20
+        assert [(one.share, one.unconfirmed) for one in found.run.relays] == [(1.0, 0), (0.0, 300)]
+        text = await nostr_client("coverage", "--store", f"{tmp_path}/store.db")
+        assert "names 300 events that nothing confirms: not counted" in text.err
+    assert alerts(out) == []
 
 
 async def test_a_coverage_that_was_removed_is_gone_and_its_history_bounded(tmp_path: Path) -> None:

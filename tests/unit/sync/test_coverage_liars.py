@@ -13,13 +13,12 @@ from hypothesis import strategies as st
 
 from nostr_client.client import NostrClient
 from nostr_client.codecs.event import EventTemplate
-from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.keys import KeySigner
 from nostr_client.sync.coverage import Cell, Coverage, Look, Why, by_ids, gathering, look
 from nostr_client.sync.coverage.history import run_of
 from nostr_client.sync.coverage.matrix import Tested, covered, share
 from tests.faulty_relay import FaultyRelay, Peer
-from tests.negrelay import SpeaksNeg
+from tests.negrelay import Invents, SpeaksNeg
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -39,26 +38,6 @@ def note(n: int, by: KeySigner = OWN) -> Event:
 NOTES = [note(n) for n in range(100)]
 FAKES = [msgspec.structs.replace(NOTES[n % 100], id=f"{n:064x}") for n in range(600)]
 FOREIGN = [note(n, OTHER) for n in range(5)]
-
-
-class Invents(SpeaksNeg):
-    """Names ids beside its own, and counts them; sends no event of them that is not its own.
-
-    `once`: in its first session alone; then it names its own, as if the others had all.
-    """
-
-    def __init__(self, made_up: Sequence[Event], *, once: bool = False) -> None:
-        super().__init__()
-        self.made_up = made_up
-        self.once = once
-
-    async def neg_items(self, peer: Peer, filters: list[Filter]) -> list[Event]:
-        own = await super().neg_items(peer, filters)
-        return own if self.once and len(self.opened) > 1 else [*own, *self.made_up]
-
-    async def on_count(self, peer: Peer, message: list[Any]) -> None:
-        named = await self.neg_items(peer, [Filter.from_json(one) for one in message[2:]])
-        await peer.send("COUNT", message[1], {"count": len(named)})
 
 
 class Denies(SpeaksNeg):
