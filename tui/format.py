@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from nostr_client.codecs import display
@@ -167,7 +166,7 @@ def clock(at: float | None, *, date: bool = False) -> str:
     """A time of day in the machine's own zone."""
     if at is None:
         return ""
-    return datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M:%S" if date else "%H:%M:%S")
+    return display.moment(at, "%Y-%m-%d %H:%M:%S" if date else "%H:%M:%S", None)
 
 
 def integer(text: str) -> str:

@@ -11,9 +11,9 @@ import click
 from agent.api.address import reach
 from agent.api.schema import Cut, Delta
 from nostr_client.cli.entry import FAILURE, OK, USAGE, CommandGroup, run_async
-from nostr_client.cli.output import follow_option, json_option, moment, print_json
+from nostr_client.cli.output import follow_option, json_option, print_json
 from nostr_client.cli.place import api_option, token_option
-from nostr_client.codecs.display import age, plural
+from nostr_client.codecs.display import age, moment, plural
 from nostr_client.errors import clip
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def _print_line(line: schema.LogLine) -> None:
 
 def when(at: float | None) -> str:
     """A time in the machine's own zone."""
-    return "" if at is None else moment(at, None)
+    return "" if at is None else moment(at, zone=None)
 
 
 @click.command()

@@ -13,7 +13,6 @@ from nostr_client.cli.key import KEY_VARIABLE, key_file_option, load_signer, opt
 from nostr_client.cli.output import (
     console,
     json_option,
-    moment,
     plain_table,
     print_json,
     say,
@@ -22,7 +21,7 @@ from nostr_client.cli.parameters import Seconds
 from nostr_client.cli.place import Place, place_option, store_option, the_agent
 from nostr_client.cli.questions import dry_run_option, from_option, listed, provider_option
 from nostr_client.cli.relays import chosen_relays, network_options, relay_option
-from nostr_client.codecs.display import plural
+from nostr_client.codecs.display import moment, plural
 from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from nostr_client.cli.entry import NO_RELAY, OK, run_async
-from nostr_client.cli.output import console, moment, plain_table, print_json, say
+from nostr_client.cli.output import console, plain_table, print_json, say
 from nostr_client.cli.place import agent_at
-from nostr_client.codecs.display import percent, plural
+from nostr_client.codecs.display import moment, percent, plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

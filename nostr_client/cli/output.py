@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,12 +13,13 @@ import msgspec
 from nostr_client.cli.parameters import UserPath
 
 if TYPE_CHECKING:
-    from datetime import tzinfo
-
     from rich.console import Console
     from rich.table import Column, Table
 
 _PIPE_WIDTH = 240
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""How a cell begins that a spreadsheet may run."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -114,13 +114,28 @@ def say(message: str) -> None:
     click.echo(message, err=True)
 
 
-def moment(at: float, zone: tzinfo | None = UTC) -> str:
-    """Return a time for people; a number outside the calendar stays a number, as an event may name
-    any."""
-    try:
-        return datetime.fromtimestamp(at, zone).strftime("%Y-%m-%d %H:%M:%S")
-    except (OSError, OverflowError, ValueError):
-        return f"{at}" if isinstance(at, int) else f"{at:.0f}"
+def csv_of(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
+    """Return CSV with a header; None is an empty cell.
+
+    Relays choose much of the text, and spreadsheets run a cell that begins like a formula: such a
+    text gets a `'` before it. A lone sign is no formula: most reactions are a `+`.
+    """
+    return "".join(map(_csv_line, [columns, *rows]))
+
+
+def _csv_line(row: Iterable[object]) -> str:
+    import csv
+    import io
+
+    out = io.StringIO()
+    end = "\r\n"  # the writer quotes the signs of its line end alone, and both end a row elsewhere
+    csv.writer(out, lineterminator=end).writerow(map(_plain_cell, row))
+    return out.getvalue().removesuffix(end) + "\n"
+
+
+def _plain_cell(value: object) -> object:
+    is_formula = isinstance(value, str) and len(value) > 1 and value.startswith(_FORMULA)
+    return f"'{value}" if is_formula else value
 
 
 @contextmanager

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from nostr_client.cli.output import csv_of
+from nostr_client.codecs import display
 from nostr_client.errors import optional
 
 if TYPE_CHECKING:
@@ -27,12 +26,8 @@ def as_dicts(points: Sequence[Point]) -> list[dict[str, Any]]:
 def as_csv(points: Sequence[Point]) -> str:
     """Write one row for each point with a header; times in Unix seconds, an empty cell for no
     bound."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    rows = as_dicts(points)
-    writer.writerows(one | {name: str(one[name]).lower() for name in _FLAGS} for one in rows)
-    return out.getvalue()
+    rows = (one | {name: str(one[name]).lower() for name in _FLAGS} for one in as_dicts(points))
+    return csv_of(COLUMNS, ([one[name] for name in COLUMNS] for one in rows))
 
 
 def write_parquet(points: Sequence[Point], path: Path) -> None:
@@ -101,4 +96,4 @@ def moment(at: float | None) -> str:
     """Return a time for people, in UTC; "never" for None."""
     if at is None:
         return "never"
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")
+    return display.moment(at, "%Y-%m-%d %H:%M")

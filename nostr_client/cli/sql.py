@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from nostr_client.cli.output import console, json_option, plain_table, print_json, say
+from nostr_client.cli.output import console, csv_of, json_option, plain_table, print_json, say
 from nostr_client.cli.parameters import Seconds
 from nostr_client.cli.place import Place, store_option
 from nostr_client.cli.questions import include_private_option
@@ -93,11 +91,8 @@ def _shown(value: Any) -> str:
 
 
 def _print_csv(found: Found) -> None:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(found.columns)
-    writer.writerows(map(_plain, row) for row in found.rows)
-    click.echo(out.getvalue().encode(), nl=False)
+    text = csv_of(found.columns, (map(_plain, row) for row in found.rows))
+    click.echo(text.encode(), nl=False)
 
 
 def _print_json(found: Found) -> None:

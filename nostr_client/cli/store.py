@@ -20,7 +20,6 @@ from nostr_client.cli.output import (
     cell,
     console,
     json_option,
-    moment,
     plain_table,
     print_json,
     print_table,
@@ -29,7 +28,7 @@ from nostr_client.cli.output import (
 from nostr_client.cli.parameters import UserPath
 from nostr_client.cli.place import Place, store_option
 from nostr_client.cli.questions import include_private_option
-from nostr_client.codecs.display import plural
+from nostr_client.codecs.display import moment, plural
 from nostr_client.errors import SchemaTooOld, StoreError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import click
 from nostr_client.cli.entry import FAILURE, NO_RELAY, OK, TIMEOUT, CommandGroup, run_async
 from nostr_client.cli.filteroptions import Conditions, filter_options
 from nostr_client.cli.key import key_file_option, optional_signer
-from nostr_client.cli.output import console, json_option, moment, plain_table, print_json, say
+from nostr_client.cli.output import console, json_option, plain_table, print_json, say
 from nostr_client.cli.parameters import Seconds
 from nostr_client.cli.place import Place, place_option, store_option
 from nostr_client.cli.questions import dry_run_option, moving_options, window_option
@@ -18,7 +18,7 @@ from nostr_client.cli.relays import chosen_relays, network_options, relay_option
 from nostr_client.cli.store import open_to_read
 from nostr_client.cli.sync_kept import add, cancel, list_, print_syncs, remove, run_kept
 from nostr_client.cli.sync_kept import show as show_kept
-from nostr_client.codecs.display import plural
+from nostr_client.codecs.display import moment, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

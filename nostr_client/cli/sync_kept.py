@@ -8,12 +8,12 @@ import click
 
 from nostr_client.cli.entry import run_async
 from nostr_client.cli.filteroptions import Conditions, filter_options
-from nostr_client.cli.output import json_option, moment, print_done, print_json, print_table
+from nostr_client.cli.output import json_option, print_done, print_json, print_table
 from nostr_client.cli.parameters import Duration
 from nostr_client.cli.place import Place, place_option, the_agent
 from nostr_client.cli.questions import interval_option, moving_options, window_option
 from nostr_client.cli.relays import relay_option
-from nostr_client.codecs.display import duration
+from nostr_client.codecs.display import duration, moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

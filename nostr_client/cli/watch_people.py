@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from nostr_client.cli import series
 from nostr_client.cli.entry import run_async
-from nostr_client.cli.output import json_option, print_json, print_table, say
+from nostr_client.cli.output import csv_of, json_option, print_json, print_table, say
 from nostr_client.cli.parameters import Moment
 from nostr_client.cli.place import Place, place_option
 from nostr_client.cli.watch_file import watches_at
@@ -92,9 +90,7 @@ def _fields(one: Person) -> dict[str, Any]:
 def _as_csv(found: People) -> str:
     """Write one row for each person with a header; times in Unix seconds."""
     rows = list(map(_fields, found.people))
-    columns = ("seen_at", "at", "act", "pubkey", "name", "amount", "keys", "keys_before", "wiped")
-    out = io.StringIO()
-    writer = csv.DictWriter(out, (*columns, "event"), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(one | {"wiped": str(one["wiped"]).lower()} for one in rows)
-    return out.getvalue()
+    numbers = ("amount", "keys", "keys_before", "wiped")
+    columns = ("seen_at", "at", "act", "pubkey", "name", *numbers, "event")
+    shown = (one | {"wiped": str(one["wiped"]).lower()} for one in rows)
+    return csv_of(columns, ([one[name] for name in columns] for one in shown))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Protocol
 
 from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import tzinfo
 
 DURATION: Final = r"^[0-9]{1,9}(\.[0-9]{1,3})?(ms|s|m|h|d|w)(?!\n)$"
 """A pattern for JSON schemas; `$` also matches before a last newline, which the rest forbids."""
@@ -77,6 +79,17 @@ def age(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:.0f}{unit}"
     return f"{max(0.0, seconds):.0f}s"
+
+
+def moment(at: float, pattern: str = "%Y-%m-%d %H:%M:%S", zone: tzinfo | None = UTC) -> str:
+    """Return Unix seconds as a time; a number outside the calendar stays a number.
+
+    An event may say any time. `zone`: None is the machine's own.
+    """
+    try:
+        return datetime.fromtimestamp(at, zone).strftime(pattern)
+    except (OSError, OverflowError, ValueError):
+        return f"{at}" if isinstance(at, int) else f"{at:.0f}"
 
 
 def sparkline(values: Sequence[int], blocks: str = BLOCKS) -> str:

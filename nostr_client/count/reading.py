@@ -8,10 +8,9 @@ compared instead: only changes are read.
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from nostr_client.codecs.display import plural
+from nostr_client.codecs.display import moment, plural
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.keys import VerifiedEvent
 from nostr_client.count.claiming import Found
@@ -414,7 +413,7 @@ def _read_earlier(mark: Mark) -> str:
     """Return why the relay's events are not certain: the state that the reading continues."""
     when = "earlier"
     if mark.whole_at is not None:
-        when = datetime.fromtimestamp(mark.whole_at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+        when = moment(mark.whole_at, "%Y-%m-%d %H:%M UTC")
     if mark.proven is Proven.NUMBER:
         return f"read: read whole {when}, and its own count is the number of what is held"
     return f"read: read whole {when}, since then only what is new: at least"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from nostr_client.codecs.display import moment
 from nostr_client.count.claims import Asked, is_answer
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def stand_in(claim: Claim, earlier: Claim) -> tuple[Claim, Claim]:
 
     The answer proves nothing of now, whatever its source.
     """
-    said = datetime.fromtimestamp(earlier.asked_at or 0.0, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    said = moment(earlier.asked_at or 0.0, "%Y-%m-%d %H:%M UTC")
     shown = claim.warned(f"counted with what it said {said}, which is not exact now")
     return shown, msgspec.structs.replace(earlier, relay=claim.relay, stands_in=True)
 

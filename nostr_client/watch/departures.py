@@ -18,7 +18,7 @@ from nostr_client.count.unfollowed import NewestLists
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from nostr_client.codecs.event import Event
     from nostr_client.count.asking import CountOptions
@@ -36,6 +36,13 @@ MOST_ASKED: Final = 200
 AGAIN_S: Final = 6 * 3600.0
 """Seconds until an author is asked about again whose list no relay had."""
 
+MOST_LOOKED: Final = 10_000
+"""Authors of one watch who are not asked about again too soon; of more, the first may be."""
+
+MOST_LOST: Final = 2 * MOST_LOOKED
+"""Authors of one watch whose departure is looked for, those lost last; more than were looked for,
+so that others get their turn."""
+
 
 class Sightings:
     """What an engine noticed of the people of one watch, by relay."""
@@ -50,6 +57,18 @@ class Sightings:
         self._read: set[str] = set()
         self._registers: dict[str, bytes] = {}
         self._seen: dict[str, tuple[int | None, Retracted]] = {}
+
+    def due(self, authors: Iterable[bytes], mono: float) -> list[bytes]:
+        """Return the authors whose list was not asked for lately."""
+        times = self.looked.items()
+        self.looked = {author: at for author, at in times if mono - at < AGAIN_S}
+        return [author for author in authors if author not in self.looked]
+
+    def look(self, authors: Iterable[bytes], mono: float) -> None:
+        """Note that the lists of authors were asked for now; of many authors, the last stay."""
+        self.looked |= dict.fromkeys(authors, mono)
+        for author in list(self.looked)[:-MOST_LOOKED]:
+            del self.looked[author]
 
     def answered(self, url: str, claim: Claim) -> None:
         """Note how a relay answered: by events, or by registers alone."""
@@ -118,13 +137,13 @@ async def find_departures(
     for claim in claims:
         replaced |= claim.retracted.suspects | set(claim.retracted.lists.values())
     missing = await book.database.read(lambda conn: _missing(conn, asked.key, replaced))
-    due = [a for a in missing if mono - people.looked.get(a, mono - AGAIN_S) >= AGAIN_S]
+    due = people.due(missing, mono)
     due, people.more = due[:MOST_ASKED], len(due) > MOST_ASKED
     if not due:
         return
     lists = NewestLists(query, relays, options.patience, options.budget)
     found = await lists.lists(dict.fromkeys(relays, due))
-    people.looked |= dict.fromkeys(due, mono)
+    people.look(due, mono)
     proven = [
         departure
         for author in due
@@ -150,8 +169,10 @@ def _departure(
 
 
 _LOST: Final = (
-    "SELECT author, created_at, id, amount FROM claim_change JOIN claim_query USING (q)"
-    " WHERE key = ? AND lost_at IS NOT NULL ORDER BY created_at, id DESC"
+    "SELECT author, created_at, id, amount FROM (SELECT c.* FROM claim_change c"
+    " JOIN claim_query USING (q) WHERE key = ? AND lost_at IS NOT NULL AND NOT EXISTS"
+    " (SELECT 1 FROM claim_left l WHERE l.q = c.q AND l.author = c.author"
+    " AND l.created_at >= c.created_at) ORDER BY lost_at DESC LIMIT ?) ORDER BY created_at, id DESC"
 )
 _HELD: Final = (
     "SELECT author, created_at, id, amount FROM claim_event JOIN claim_query USING (q)"
@@ -164,14 +185,13 @@ def _missing(
     conn: sqlite3.Connection, key: str, replaced: Collection[bytes]
 ) -> dict[bytes, _Known]:
     """Return the authors whose departure is not proven yet, with their last list that matched."""
-    found = _newest(conn.execute(_LOST, (key,)).fetchall())
+    found = _newest(conn.execute(_LOST, (key, MOST_LOST)))
     if replaced:
-        held = [row for row in conn.execute(_HELD, (key,)) if row[0] in replaced]
-        found |= _newest(held)
+        found |= _newest(row for row in conn.execute(_HELD, (key,)) if row[0] in replaced)
     left = dict(conn.execute(_LEFT, (key,)).fetchall())
     return {a: one for a, one in found.items() if left.get(a, -1) < one.created_at}
 
 
-def _newest(rows: Sequence[tuple[bytes, int, bytes, int]]) -> dict[bytes, _Known]:
+def _newest(rows: Iterable[tuple[bytes, int, bytes, int]]) -> dict[bytes, _Known]:
     """Return the last of each author's rows, which are in the order of versions."""
     return {author: _Known(at, id, size) for author, at, id, size in rows}

@@ -212,26 +212,28 @@ def _version(one: Fact | Left) -> tuple[int, tuple[int, ...]]:
     return one.created_at, tuple(-byte for byte in one.id)
 
 
-def of_events(facts: Iterable[Fact], act: Act, since: int) -> list[Person]:
+def of_events(facts: Iterable[Fact], act: Act, since: int, now: int) -> list[Person]:
     """Return who acted since a time, and whose events relays give no longer; each event once.
 
-    An event that relays gave from the start counts as seen at the time that it says.
+    An event that relays gave from the start counts as seen at the time that it says. One that says
+    a time after `now` is left out until then: it would be the newest of all for ever.
     """
     by_member: dict[bytes, list[Fact]] = {}
     for fact in facts:
         by_member.setdefault(fact.member, []).append(fact)
-    found = [_actor(same, act) for same in by_member.values()]
-    return [one for one in found if one.seen_at >= since]
+    found = (_actor(same, act, now) for same in by_member.values())
+    return [one for one in found if one is not None and one.seen_at >= since]
 
 
-def _actor(same: Sequence[Fact], act: Act) -> Person:
+def _actor(same: Sequence[Fact], act: Act, now: int) -> Person | None:
     one = same[0]
     if all(fact.lost_at is not None for fact in same):
         gone = max(fact.lost_at or 0 for fact in same)
         return _person("no longer seen", one.author, one, gone)
-    seen = min(f.created_at if f.known_at is None else f.known_at for f in same)
+    times = [fact.created_at if fact.known_at is None else fact.known_at for fact in same]
+    seen = min((at for at in times if at <= now), default=None)
     amount = one.amount if act == "zapped" else None
-    return _person(act, one.author, one, seen, amount=amount)
+    return None if seen is None else _person(act, one.author, one, seen, amount=amount)
 
 
 def _person(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -39,18 +39,40 @@ MOST: Final = 200
 """People of one answer, by default."""
 
 MOST_STORED: Final = 2_000
-"""Matching events of the store that are read, newest first."""
+"""Matching events of the store, and newer lists of it, that are read; newest first."""
 
+MOST_CHANGED: Final = 10_000
+"""Members of one answer whose changes are read, and events of one relay's first reading; newest
+first. As many as a digest counts."""
+
+_NEWLY_CHANGED: Final = (
+    "SELECT DISTINCT member FROM (SELECT member FROM claim_change WHERE q = ? AND r IN ({relays})"
+    " AND coalesce(lost_at, found_at) >= ? ORDER BY coalesce(lost_at, found_at) DESC LIMIT ?)"
+)
 _CHANGES: Final = (
-    "SELECT r, member, author, id, created_at, amount, known_at, found_at, lost_at"
-    " FROM claim_change WHERE q = ?"
+    "SELECT c.r, c.member, c.author, c.id, c.created_at, ifnull(e.amount, c.amount), c.known_at,"
+    " c.found_at, c.lost_at, e.id IS NOT NULL FROM claim_change c LEFT JOIN claim_event e"
+    " ON e.q = c.q AND e.r = c.r AND e.created_at = c.created_at AND e.id = c.id"
+    " AND e.amount <> {void} WHERE c.q = {q} AND c.r IN ({relays}) AND c.member IN"
 )
 _RECEIVED: Final = (
     "SELECT member, author, id, created_at, amount, received_at, received_at, NULL, is_new"
     " FROM claim_received WHERE q = ?"
 )
 _LEFT: Final = "SELECT author, created_at, id, size, earlier, proven_at FROM claim_left WHERE q = ?"
-_GIVEN: Final = "SELECT r, author, id, created_at, amount FROM claim_event WHERE q = ?"
+_GIVEN: Final = "claim_event WHERE q = ? AND r IN ({relays}) AND amount <> ?"
+_FIRST_READING: Final = (
+    "SELECT id, author, id, created_at, amount FROM claim_event e WHERE q = ?1 AND r = ?2"
+    " AND created_at BETWEEN ?3 AND ?4 AND amount <> ?5 AND NOT EXISTS (SELECT 1 FROM claim_change"
+    " c WHERE c.q = e.q AND c.r = e.r AND c.member = e.id) ORDER BY created_at DESC LIMIT ?6"
+)
+_AT_FIRST: Final = (
+    "SELECT e.id, e.author, e.id, e.created_at, e.amount FROM claim_change l JOIN claim_event e"
+    " ON e.q = l.q AND e.r IN ({relays}) AND e.created_at = l.created_at AND e.id = l.id"
+    " AND e.amount <> {void} WHERE l.q = {q} AND l.r IN ({relays}) AND l.lost_at IS NOT NULL"
+    " AND NOT EXISTS (SELECT 1 FROM claim_change c WHERE c.q = e.q AND c.r = e.r"
+    " AND c.member = e.id) AND l.member IN"
+)
 _NAMELESS: Final = (
     "SELECT r FROM claim WHERE q = ? AND answered AND registers IS NOT NULL AND method <> 'events'"
 )
@@ -74,19 +96,14 @@ def read(
     row = conn.execute("SELECT q FROM claim_query WHERE key = ?", (asked_of(query).key,)).fetchone()
     if row is None:
         return People(since=since, people=())
-    q, relays = int(row[0]), _relays(conn, urls)
-    changes = [one for one in conn.execute(_CHANGES, (q,)).fetchall() if one[0] in relays]
-    received = [Fact(*one) for one in conn.execute(_RECEIVED, (q,))]
-    given = [
-        one for one in conn.execute(_GIVEN, (q,)).fetchall() if one[0] in relays and one[-1] != VOID
-    ]
+    log = _Log(conn, int(row[0]), _relays(conn, urls))
     if query.one_per_author:
-        found = _of_lists(conn, query, q, changes, received, given, since)
+        found = _of_lists(conn, query, log, since, now)
     else:
-        found = _of_events(conn, query, changes, received, given, since, now)
+        found = _of_events(conn, query, log, since, now)
     people = newest_first(found)
-    known = len({author for _, author, *_ in given})
-    is_nameless = any(r in relays for (r,) in conn.execute(_NAMELESS, (q,)))
+    known = log.authors()
+    is_nameless = any(r in log.relays for (r,) in conn.execute(_NAMELESS, (log.q,)))
     return People(
         since=since,
         people=_named(conn, people[:limit]),
@@ -96,30 +113,95 @@ def read(
     )
 
 
-def _relays(conn: sqlite3.Connection, urls: Collection[str] | None) -> set[int]:
+def _relays(conn: sqlite3.Connection, urls: Collection[str] | None) -> list[int]:
     rows = conn.execute("SELECT r, url FROM claim_relay")
-    return {r for r, url in rows if urls is None or url in urls}
+    return [r for r, url in rows if urls is None or url in urls]
+
+
+class _Log:
+    """What is known of the events of some relays for one query; each answer is bounded."""
+
+    def __init__(self, conn: sqlite3.Connection, q: int, relays: Sequence[int]) -> None:
+        self.q = q
+        self.relays = relays
+        self._conn = conn
+        self._names = {"q": q, "relays": ",".join(map(str, relays)), "void": VOID}
+
+    def authors(self) -> int:
+        """Return how many distinct authors the relays give."""
+        sql = "SELECT count(DISTINCT author) FROM " + _GIVEN.format_map(self._names)
+        (number,) = self._conn.execute(sql, (self.q, VOID)).fetchone()
+        return int(number)
+
+    def received(self) -> list[Fact]:
+        """Return the live events of relays that give no events."""
+        return [Fact(*one) for one in self._conn.execute(_RECEIVED, (self.q,))]
+
+    def left(self) -> dict[bytes, Left]:
+        """Return the newer lists that lack the key, by author."""
+        return {author: Left(*rest) for author, *rest in self._conn.execute(_LEFT, (self.q,))}
+
+    def changed(self, since: int) -> set[bytes]:
+        """Return who or what came or went since a time."""
+        sql = _NEWLY_CHANGED.format_map(self._names)
+        return {one for (one,) in self._conn.execute(sql, (self.q, since, MOST_CHANGED))}
+
+    def changes(self, members: Iterable[bytes]) -> list[_Change]:
+        """Return all changes of these members."""
+        sql = _CHANGES.format_map(self._names)
+        rows = rows_in(self._conn, sql, sorted(members))
+        return [_Change(r, Fact(*fact), bool(given)) for r, *fact, given in rows]
+
+    def giving(self, authors: Collection[bytes]) -> set[tuple[int, bytes]]:
+        """Return which relays give events of these authors."""
+        sql = "SELECT r, author FROM " + _GIVEN.format_map(self._names)
+        rows = self._conn.execute(sql, (self.q, VOID))
+        return {(r, author) for r, author in rows if author in authors}
+
+    def first_reading(self, since: int, now: int) -> list[Fact]:
+        """Return the newest events of the first readings that say a time from `since` to `now`."""
+        return [
+            Fact(*one)
+            for r in self.relays
+            for one in self._conn.execute(
+                _FIRST_READING, (self.q, r, since, now, VOID, MOST_CHANGED)
+            )
+        ]
+
+    def still_given(self, lost: Iterable[bytes]) -> list[Fact]:
+        """Return the events of first readings that another relay lost."""
+        sql = _AT_FIRST.format_map(self._names)
+        return [Fact(*one) for one in rows_in(self._conn, sql, sorted(lost))]
+
+
+class _Change(NamedTuple):
+    """A change of a relay, and whether it gives that event now."""
+
+    relay: int
+    fact: Fact
+    is_given: bool
 
 
 def _of_lists(
-    conn: sqlite3.Connection,
-    query: Query,
-    q: int,
-    changes: Sequence[Any],
-    received: Sequence[Fact],
-    given: Sequence[Any],
-    since: int,
+    conn: sqlite3.Connection, query: Query, log: _Log, since: int, now: int
 ) -> list[Person]:
     """Return the people of a question about lists: a row of a change stands for an author."""
-    changed = {(r, member) for r, member, *_ in changes}
-    constant = {author for r, author, *_ in given if (r, author) not in changed}
-    facts = [Fact(*one[1:]) for one in changes] + list(received)
-    left = {author: Left(*rest) for author, *rest in conn.execute(_LEFT, (q,))}
-    gone = {fact.author for fact in facts if fact.lost_at is not None} - constant
-    for author, one in _left_in_store(conn, query, gone).items():
+    received, left = log.received(), log.left()
+    authors = log.changed(since) | {fact.author for fact in received}
+    authors |= {author for author, one in left.items() if one.proven_at >= since}
+    changes = log.changes(authors)
+    changed = {(one.relay, one.fact.author) for one in changes}
+    constant = {author for _, author in log.giving(authors) - changed}
+    facts = [one.fact for one in changes] + received
+    left = {author: one for author, one in left.items() if author in authors}
+    losses = sorted((f.lost_at, f.author) for f in facts if f.lost_at is not None)
+    gone = {author: at for at, author in losses if author not in constant}
+    last = sorted(gone, key=gone.__getitem__)[-MOST_STORED:]
+    for author, one in _left_in_store(conn, query, last).items():
         before = left.get(author)
         if before is None or before.created_at < one.created_at:
-            left[author] = one
+            is_past = one.created_at <= now
+            left[author] = one if is_past else one._replace(proven_at=gone[author])
     return of_lists(facts, constant, left, since)
 
 
@@ -143,42 +225,39 @@ def _left_in_store(
 
 
 def _of_events(
-    conn: sqlite3.Connection,
-    query: Query,
-    changes: Sequence[Any],
-    received: Sequence[Fact],
-    given: Sequence[Any],
-    since: int,
-    now: int,
+    conn: sqlite3.Connection, query: Query, log: _Log, since: int, now: int
 ) -> list[Person]:
     """Return the people of a question about events: each of them is an act."""
-    present = {(r, id): (author, at, amount) for r, author, id, at, amount in given}
-    facts = list(received)
-    noted = set()
-    for r, member, author, id, at, amount, *times in changes:
-        noted.add((r, id))
-        row = present.get((r, id))
-        if times[-1] is None and row is None:  # judged since: it does not count
-            continue
-        facts.append(Fact(member, author, id, at, amount if row is None else row[2], *times))
-    lost = {fact.id for fact in facts if fact.lost_at is not None}
-    facts += [
-        Fact(id, author, id, at, amount)
-        for (r, id), (author, at, amount) in present.items()
-        if (r, id) not in noted and (at >= since or id in lost)
+    facts = [
+        *log.received(),
+        *log.first_reading(since, now),
+        *_stored(conn, query, since, now),
     ]
-    facts += _stored(conn, query, since, now)
-    return of_events(facts, ACTS.get(query.name, "wrote"), since)
+    members = log.changed(since) | {fact.member for fact in facts}
+    changes = [
+        one.fact
+        for one in log.changes(members)
+        if one.is_given or one.fact.lost_at is not None  # else judged since: it does not count
+    ]
+    lost = {fact.id for fact in changes if fact.lost_at is not None}
+    return of_events(
+        [*facts, *changes, *log.still_given(lost)], ACTS.get(query.name, "wrote"), since, now
+    )
 
 
 def _stored(conn: sqlite3.Connection, query: Query, since: int, now: int) -> list[Fact]:
-    """Return matching events of the store that say a time since then, newest first."""
+    """Return matching events of the store that say a time from `since` to `now`, newest first."""
     (key,) = conn.execute("SELECT value FROM meta WHERE key = ?", (HASH_KEY,)).fetchone()
     if query.searches or query.needs_target:
         return []
     context = select.Context(TagHasher(key), Authors(), now)
     filters = [
-        one.replace(since=max(since, one.since or 0), limit=MOST_STORED) for one in query.filters
+        one.replace(
+            since=max(since, one.since or 0),
+            until=now if one.until is None else min(now, one.until),
+            limit=MOST_STORED,
+        )
+        for one in query.filters
     ]
     found = (query.hold(event) for event in select.events(conn, context, filters))
     return [

@@ -344,3 +344,8 @@ def test_whether_a_terminal_speaks_unicode(env: dict[str, str], speaks: bool) ->
 
 def test_ascii_is_ascii() -> None:
     assert all(one.isascii() for one in ASCII)
+
+
+@given(st.integers() | st.floats(), st.booleans())
+def test_any_number_is_shown_as_a_time_of_day(at: float, date: bool) -> None:
+    assert format.clock(at, date=date)

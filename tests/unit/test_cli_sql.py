@@ -93,3 +93,15 @@ def test_a_dash_reads_stdin(store: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         cli, ["store", "sql", "-", "--json", "--store", str(store)], input="SELECT 1 AS a"
     )
     assert json.loads(done.output) == [{"a": 1}]
+
+
+@pytest.mark.parametrize("text", ["=1+2", "+1", "-1", "@a", "\ta", "\ra"])
+def test_foreign_text_is_no_formula_in_csv(
+    store: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    written = ", ".join(
+        f"char({','.join(map(str, map(ord, one)))})" for one in (text, "+", "a\r=b")
+    )
+    out, _ = asked(capsys, store, f"SELECT {written}, -1", "--csv")
+    rows = list(csv.reader(io.StringIO(out, newline="")))
+    assert rows[1] == [f"'{text}", "+", "a\r=b", "-1"]

@@ -57,3 +57,15 @@ def test_a_sparkline_has_a_block_for_each_value_between_its_ends(values: list[in
 )
 def test_a_part_is_rounded_down(part: float, text: str) -> None:
     assert display.percent(part) == text
+
+
+@given(st.integers() | st.floats())
+def test_any_number_is_shown_as_a_time(at: float) -> None:
+    assert display.moment(at)
+    assert display.moment(at, zone=None)
+
+
+def test_a_time_outside_the_calendar_stays_a_number() -> None:
+    assert display.moment(0) == "1970-01-01 00:00:00"
+    assert display.moment(253_402_300_799) == "9999-12-31 23:59:59"
+    assert display.moment(253_402_300_800) == "253402300800"

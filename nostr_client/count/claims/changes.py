@@ -30,6 +30,17 @@ KEEP_S: Final = 92 * DAY
 MOST_RECEIVED: Final = 10_000
 """Received events of one query; the oldest are removed when there are more."""
 
+MOST_CHANGES: Final = 10_000
+"""Changes of one relay for one query; the oldest are removed when there are more.
+
+A relay can replace all its events each round, so their number is its choice. This many are more
+than a list of people shows, and a few megabytes.
+"""
+
+MOST_LEFT: Final = 10_000
+"""Newer lists of one query that no longer match; those proven first are removed when there are
+more. Anybody can make keys that follow and unfollow."""
+
 _TABLES: Final = """
 CREATE TABLE claim_change (
     q INTEGER NOT NULL,
@@ -96,6 +107,12 @@ _LOST: Final = (
     " ON CONFLICT DO UPDATE SET created_at = excluded.created_at, id = excluded.id,"
     " amount = excluded.amount, lost_at = excluded.lost_at"
 )
+_SURPLUS: Final = (
+    "DELETE FROM claim_change WHERE q = ?1 AND r = ?2 AND member IN (SELECT member"
+    " FROM claim_change WHERE q = ?1 AND r = ?2"
+    " ORDER BY coalesce(lost_at, found_at, 0) DESC, lost_at IS NOT NULL, member"
+    " LIMIT -1 OFFSET ?3)"
+)
 
 
 class Received(NamedTuple):
@@ -146,6 +163,8 @@ class ChangeLog:
     ) -> None:
         """Record events that are gone and events that came; `replaced` are the older versions.
 
+        The newest MOST_CHANGES stay; an event whose row is removed is like one of the first
+        reading.
         `was_whole`: the relay was read completely before. What came until then is not news.
         """
         gone, came = self._members(lost), self._members(fresh)
@@ -153,14 +172,22 @@ class ChangeLog:
         fell = [(member, one) for member, one in gone.items() if member not in came]
         rows = [(*self._key, member, *_fields(one), at) for member, one in fell]
         self._conn.executemany(_LOST, rows)
-        if fell:
-            sql = "DELETE FROM claim_change WHERE q = ? AND r = ? AND lost_at < ?"
-            self._conn.execute(sql, (*self._key, at - KEEP_S))
         news = [(member, one) for member, one in came.items() if was_whole and member not in older]
         found = [(*self._key, member, *_fields(one), at, at) for member, one in news]
         self._conn.executemany(_FOUND, found)
         known = came.keys() - {member for member, _ in news}
         self._conn.executemany(_FOUND_EARLY, [self._version(m, came[m]) for m in known])
+        if fell or news:
+            self._remove_old(at)
+
+    def _remove_old(self, at: int) -> None:
+        """Remove losses of long ago, then the oldest changes above MOST_CHANGES."""
+        sql = "DELETE FROM claim_change WHERE q = ? AND r = ? AND lost_at < ?"
+        self._conn.execute(sql, (*self._key, at - KEEP_S))
+        sql = "SELECT count(*) FROM claim_change WHERE q = ? AND r = ?"
+        (number,) = self._conn.execute(sql, self._key).fetchone()
+        if number > MOST_CHANGES:
+            self._conn.execute(_SURPLUS, (*self._key, MOST_CHANGES))
 
     def _members(self, events: Iterable[Held]) -> dict[bytes, Held]:
         counted = (one for one in events if one.counts)
@@ -197,7 +224,7 @@ def note_received(
 
 
 def leave(conn: sqlite3.Connection, q: int, departures: Iterable[Departure]) -> None:
-    """Store newer lists that no longer match; of each author the newest."""
+    """Store newer lists that no longer match; of each author the newest, and at most MOST_LEFT."""
     sql = (
         "INSERT INTO claim_left VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
         " created_at = excluded.created_at, id = excluded.id, size = excluded.size,"
@@ -205,6 +232,11 @@ def leave(conn: sqlite3.Connection, q: int, departures: Iterable[Departure]) -> 
         " WHERE excluded.created_at > claim_left.created_at"
     )
     conn.executemany(sql, [(q, *one) for one in departures])
+    conn.execute(
+        "DELETE FROM claim_left WHERE q = ?1 AND author IN (SELECT author FROM claim_left"
+        " WHERE q = ?1 ORDER BY proven_at DESC, author LIMIT -1 OFFSET ?2)",
+        (q, MOST_LEFT),
+    )
 
 
 def note_answers(conn: sqlite3.Connection, claims: Iterable[tuple[int, int, Claim]]) -> None:

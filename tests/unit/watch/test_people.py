@@ -91,15 +91,16 @@ def test_a_list_that_lost_nearly_all_its_keys_is_wiped(
 def test_an_event_of_the_first_reading_counts_as_seen_when_it_says() -> None:
     early, late = Fact(ID, A, ID, 100), Fact(OTHER, B, OTHER, 50, 0, 700, 700)
     assert [
-        (one.pubkey, one.seen_at) for one in newest_first(of_events([early, late], "reacted", 0))
+        (one.pubkey, one.seen_at)
+        for one in newest_first(of_events([early, late], "reacted", 0, 999))
     ] == [
         (B.hex(), 700),
         (A.hex(), 100),
     ]
-    assert [one.pubkey for one in of_events([early, late], "reacted", 101)] == [B.hex()]
+    assert [one.pubkey for one in of_events([early, late], "reacted", 101, 999)] == [B.hex()]
     gone = Fact(ID, A, ID, 100, 0, None, None, 900)
-    assert [one.act for one in of_events([gone], "reacted", 0)] == ["no longer seen"]
-    assert [one.act for one in of_events([gone, early], "reacted", 0)] == ["reacted"]
+    assert [one.act for one in of_events([gone], "reacted", 0, 999)] == ["no longer seen"]
+    assert [one.act for one in of_events([gone, early], "reacted", 0, 999)] == ["reacted"]
 
 
 FACTS = st.builds(
