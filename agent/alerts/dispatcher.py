@@ -24,7 +24,7 @@ from nostr_client.watch.history import DAY
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from agent.alerts.conditions import Condition
     from agent.alerts.outbox import Delivery
@@ -88,8 +88,13 @@ class AlertDispatcher:
         """Whether the configuration names the scheme, host and port of a webhook."""
         return _is_url(url) and place(url) in self._hooks
 
-    async def check(self, spec: Watch, watch: WatchState, liars: int) -> None:
-        """Compare a watch's number with the lines of its alerts."""
+    async def check(
+        self, spec: Watch, watch: WatchState, liars: int, urls: Collection[str]
+    ) -> None:
+        """Compare a watch's number with the lines of its alerts.
+
+        `urls`: the normalised relays that count; only people whom these give are named.
+        """
         if not spec.alerts or watch.figure is None:
             return
         now = self._clock.wall()
@@ -100,7 +105,7 @@ class AlertDispatcher:
             is_crossed = holds(condition, Sample(now, watch.figure.value), past, liars=liars)
             if is_crossed == (alert.when in crossed):
                 continue
-            people = await self._people(spec, condition, now) if is_crossed else ()
+            people = await self._people(spec, condition, now, urls) if is_crossed else ()
             crossing = Crossing(secrets.token_hex(8), watch, alert.when, now, people)
             await self._note(crossing, deliveries(crossing, alert) if is_crossed else [])
 
@@ -140,12 +145,14 @@ class AlertDispatcher:
         found = await self._database.read(lambda c: repository.points(c, name, int(since)))
         return [Sample(point.at, point.value) for point in found]
 
-    async def _people(self, spec: Watch, condition: Condition, now: float) -> tuple[Person, ...]:
+    async def _people(
+        self, spec: Watch, condition: Condition, now: float, urls: Collection[str]
+    ) -> tuple[Person, ...]:
         """Return who did what in the time of a condition, a day for one without."""
         since = int(now - (condition.within or DAY))
         question = spec.question
         found = await self._database.read(
-            lambda conn: people_rows.read(conn, question, since, int(now))
+            lambda conn: people_rows.read(conn, question, since, int(now), urls=urls)
         )
         return found.people
 

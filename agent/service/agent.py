@@ -247,7 +247,8 @@ class Agent:
         self.feed.publish(watch=shown)
         if merge.is_whole:
             liars = len(merge.result.merged.excluded)
-            await self.alerts.check(merge.watched.watch, shown, liars)
+            watched = merge.watched
+            await self.alerts.check(watched.watch, shown, liars, watched.counted)
 
     async def run(self) -> None:
         """Do the work until cancelled."""

@@ -148,10 +148,9 @@ class AgentBackend(CounterCalls):
             return None
         result = await self._agent.engine.explain(name)
         excluded = excluded_of(result.counted())
-        urls = one.relays.keys() - one.watch.left_out
         return await self._agent.parts.store.database.read(
             lambda conn: digest_rows.read(
-                conn, name, one.query, since, now, urls=urls, excluded=excluded
+                conn, name, one.query, since, now, urls=one.counted, excluded=excluded
             )
         )
 
@@ -248,14 +247,15 @@ class AgentBackend(CounterCalls):
 
     async def people(self, name: str, since: float = 0.0, limit: int = 200) -> schema.People:
         state, one = self._watched(name), self._agent.engine.watches[name]
-        urls = one.relays.keys() - one.watch.left_out
+        excluded = excluded_of((await self._agent.engine.explain(name)).counted())
         return await self._agent.parts.store.database.read(
             lambda conn: people_rows.read(
                 conn,
                 one.query,
                 int(since),
                 int(self._agent.clock.wall()),
-                urls=urls,
+                urls=one.counted,
+                excluded=excluded,
                 figure=state.figure,
                 limit=limit,
             )

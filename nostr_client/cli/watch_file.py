@@ -120,7 +120,7 @@ class FileWatches:
         made, asked = await self._get(name)
         relays = await self._asked_of(made, asked)
         urls = None if relays is None else relays.keys() - made.left_out
-        figure = (await self.explain(name)).figure
+        counted = await self.explain(name)
         return await self._book.database.read(
             lambda conn: people_rows.read(
                 conn,
@@ -128,7 +128,8 @@ class FileWatches:
                 since,
                 int(time.time()),
                 urls=urls,
-                figure=figure,
+                excluded=excluded_of(counted),
+                figure=counted.figure,
                 limit=limit,
             )
         )

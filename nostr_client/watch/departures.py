@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nostr_client import hll
 from nostr_client.codecs.references import people_named
+from nostr_client.count.claims import VOID
 from nostr_client.count.claims.changes import Departure, Received, leave
 from nostr_client.count.claims.rows import query_number
 from nostr_client.count.remembering import asked_of
@@ -55,7 +56,7 @@ class Sightings:
         self.more = False
         """Whether authors wait to be asked for."""
         self._read: set[str] = set()
-        self._registers: dict[str, bytes] = {}
+        self._registers: dict[str, bytes | None] = {}
         self._seen: dict[str, tuple[int | None, Retracted]] = {}
 
     def due(self, authors: Iterable[bytes], mono: float) -> list[bytes]:
@@ -74,21 +75,25 @@ class Sightings:
         """Note how a relay answered: by events, or by registers alone."""
         if not claim.answered:
             return
-        self._registers.pop(url, None)
         self._read.discard(url)
         if claim.reading is not None:
             self._read.add(url)
-        elif claim.registers is not None:
-            self._registers[url] = claim.registers
+        is_whole = claim.reading is None or claim.reading.complete
+        self._registers[url] = claim.registers if is_whole else None
 
-    def receive(self, query: Query, url: str, event: Event, now: float) -> None:
-        """Note a live event, unless its relay is read by events, which then name its author."""
+    def receive(
+        self, query: Query, url: str, event: Event, now: float, relays: Collection[str]
+    ) -> None:
+        """Note a live event, unless its relay is read by events, which then name its author.
+
+        `relays`: all that count. The author is new only if no registers of theirs have the key.
+        """
         if query.reads or url in self._read or len(self.received) >= MOST_RECEIVED:
             return
         held = query.hold(event)
         if held is None:
             return
-        known = self._registers.get(url)
+        known = [self._registers.get(one) for one in {url, *relays}]
         is_new = not query.one_per_author or _is_new(held.author, query.offset, known)
         self.received.append(Received(held, int(now), is_new))
 
@@ -101,11 +106,16 @@ class Sightings:
         return before != state or self.more
 
 
-def _is_new(author: bytes, offset: int | None, registers: bytes | None) -> bool:
-    """Whether registers prove that an author was not counted in them."""
-    if offset is None or registers is None:
+def _is_new(author: bytes, offset: int | None, registers: Collection[bytes | None]) -> bool:
+    """Whether the registers of all relays prove that an author was not counted in any of them.
+
+    None: what a relay has is not known.
+    """
+    known = [one for one in registers if one is not None]
+    if offset is None or not known or len(known) < len(registers):
         return False
-    return hll.merge(registers, hll.from_pubkeys([author], offset)) != registers
+    merged = hll.merge(*known)
+    return hll.merge(merged, hll.from_pubkeys([author], offset)) != merged
 
 
 class _Known(NamedTuple):
@@ -176,18 +186,32 @@ _LOST: Final = (
 )
 _HELD: Final = (
     "SELECT author, created_at, id, amount FROM claim_event JOIN claim_query USING (q)"
-    " WHERE key = ? ORDER BY created_at, id DESC"
+    " WHERE key = ? AND amount <> ? ORDER BY created_at, id DESC"
 )
+_AGAIN: Final = (
+    "SELECT e.author, e.created_at, e.id, e.amount FROM claim_event e JOIN claim_query USING (q)"
+    " JOIN claim_left l ON l.q = e.q AND l.author = e.author WHERE key = ? AND e.amount <> ?"
+    " AND e.created_at > l.created_at AND EXISTS (SELECT 1 FROM claim_change c WHERE c.q = e.q"
+    " AND c.author = e.author AND c.lost_at IS NOT NULL) ORDER BY e.created_at, e.id DESC"
+)
+"""Lists of those who left, follow again by what one relay gives, and are lost by another."""
+
 _LEFT: Final = "SELECT author, created_at FROM claim_left JOIN claim_query USING (q) WHERE key = ?"
 
 
 def _missing(
     conn: sqlite3.Connection, key: str, replaced: Collection[bytes]
 ) -> dict[bytes, _Known]:
-    """Return the authors whose departure is not proven yet, with their last list that matched."""
+    """Return the authors whose departure is not proven yet, with their last list that matched,
+    which any relay may give."""
     found = _newest(conn.execute(_LOST, (key, MOST_LOST)))
-    if replaced:
-        found |= _newest(row for row in conn.execute(_HELD, (key,)) if row[0] in replaced)
+    found |= _newest(conn.execute(_AGAIN, (key, VOID)))
+    wanted = found.keys() | replaced
+    if wanted:
+        held = (row for row in conn.execute(_HELD, (key, VOID)) if row[0] in wanted)
+        for author, one in _newest(held).items():
+            last = found.get(author, one)
+            found[author] = min(last, one, key=lambda known: (-known.created_at, known.id))
     left = dict(conn.execute(_LEFT, (key,)).fetchall())
     return {a: one for a, one in found.items() if left.get(a, -1) < one.created_at}
 

@@ -312,7 +312,8 @@ class Engine:
 
     def received(self, one: Watched, url: str, event: Event) -> None:
         """Note who a live event is by; it is stored with the next claims."""
-        one.people.receive(one.query, url, event, self.clock.wall())
+        if url in one.counted:
+            one.people.receive(one.query, url, event, self.clock.wall(), one.counted)
 
     def _saving(self, one: Watched) -> Callable[[sqlite3.Connection], None]:
         """Return the writes of claims, and of events received live, that are not stored yet."""

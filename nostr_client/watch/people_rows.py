@@ -9,8 +9,9 @@ import msgspec
 from nostr_client.codecs import kinds
 from nostr_client.codecs.profiles import names_of
 from nostr_client.count.claims import VOID
+from nostr_client.count.claims.rows import recall
 from nostr_client.count.merge import Unit
-from nostr_client.count.remembering import asked_of
+from nostr_client.count.remembering import KEEP, asked_of
 from nostr_client.store import select
 from nostr_client.store.lookup import Authors, rows_in
 from nostr_client.store.rows import EVENT_COLUMNS, EVENT_TABLES, TagHasher, read_events
@@ -28,7 +29,7 @@ from nostr_client.watch.people import (
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from nostr_client.codecs.event import Event
     from nostr_client.count.figures import Figure
@@ -76,6 +77,11 @@ _AT_FIRST: Final = (
 _NAMELESS: Final = (
     "SELECT r FROM claim WHERE q = ? AND answered AND registers IS NOT NULL AND method <> 'events'"
 )
+_NAMED: Final = "SELECT r, author, id FROM claim_event WHERE q = ? AND amount <> ?"
+_FOUND: Final = (
+    "SELECT r, author, author, id, created_at, amount, NULL, seen_at FROM claim_event"
+    " WHERE q = ? AND amount <> ?"
+)
 
 
 def read(
@@ -85,13 +91,15 @@ def read(
     now: int,
     *,
     urls: Collection[str] | None = None,
+    excluded: Collection[str] = (),
     figure: Figure | None = None,
     limit: int = MOST,
 ) -> People:
     """Return who did what since a time.
 
-    `urls`: the normalised relays that count; None: all that were asked. `figure`: the watch's
-    number, of which the nameless part is computed.
+    `urls`: the normalised relays that count; None: all that were asked. `excluded`: those
+    whose claims the number excludes. `figure`: the watch's number, of which the nameless part is
+    computed.
     """
     row = conn.execute("SELECT q FROM claim_query WHERE key = ?", (asked_of(query).key,)).fetchone()
     if row is None:
@@ -103,14 +111,34 @@ def read(
         found = _of_events(conn, query, log, since, now)
     people = newest_first(found)
     known = log.authors()
+    counted = _counted(conn, query, log.q, urls, excluded, now) if figure else 0
     is_nameless = any(r in log.relays for (r,) in conn.execute(_NAMELESS, (log.q,)))
     return People(
         since=since,
         people=_named(conn, people[:limit]),
         more=max(0, len(people) - limit),
         known=known,
-        unnamed=unnamed(figure, known) if is_nameless and query.unit is Unit.AUTHORS else None,
+        unnamed=unnamed(figure, counted) if is_nameless and query.unit is Unit.AUTHORS else None,
     )
+
+
+def _counted(
+    conn: sqlite3.Connection,
+    query: Query,
+    q: int,
+    urls: Collection[str] | None,
+    excluded: Collection[str],
+    now: int,
+) -> int:
+    """Return how many authors the number counts by name, as `Counter` does: not those of answers
+    that are too old, and not by lists or events that a relay proves to count no longer."""
+    found = {one.url: one.usable(now, KEEP) for one in recall(conn, asked_of(query), urls, now)}
+    claims = {url: claim for url, claim in found.items() if claim is not None}
+    left = {id for one in claims.values() for id in (*one.retracted.lists, *one.retracted.ids)}
+    read = {url for url, one in claims.items() if one.reading is not None and url not in excluded}
+    relays = set(_relays(conn, read))
+    rows = conn.execute(_NAMED, (q, VOID))
+    return len({author for r, author, id in rows if r in relays and id not in left})
 
 
 def _relays(conn: sqlite3.Connection, urls: Collection[str] | None) -> list[int]:
@@ -202,7 +230,21 @@ def _of_lists(
         if before is None or before.created_at < one.created_at:
             is_past = one.created_at <= now
             left[author] = one if is_past else one._replace(proven_at=gone[author])
+    facts += _lists_since(conn, log.q, log.relays, left)
     return of_lists(facts, constant, left, since)
+
+
+def _lists_since(
+    conn: sqlite3.Connection, q: int, relays: Collection[int], left: Mapping[bytes, Left]
+) -> list[Fact]:
+    """Return the lists with the key that relays give of authors with a list that lacks it.
+
+    A newer version of what a relay gave from the start has no change of its own.
+    """
+    if not left:
+        return []
+    rows = conn.execute(_FOUND, (q, VOID))
+    return [Fact(*fact) for r, *fact in rows if r in relays and fact[0] in left]
 
 
 def _left_in_store(

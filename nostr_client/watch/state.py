@@ -68,6 +68,11 @@ class Watched:
         """Whether that figure is newer than the newest merge."""
 
     @property
+    def counted(self) -> Collection[str]:
+        """The relays that count: all but those that the watch excludes."""
+        return self.relays.keys() - self.watch.left_out
+
+    @property
     def was_asked(self) -> bool:
         """Whether each relay was asked once."""
         return self.tried.issuperset(self.relays)

@@ -118,7 +118,7 @@ _SURPLUS: Final = (
 class Received(NamedTuple):
     """A live event of a relay whose events are not read, and when it came.
 
-    `is_new`: its author is provably not in the registers that the relay gave before.
+    `is_new`: its author is provably not in the registers that the watch's relays gave before.
     """
 
     event: Held
@@ -204,10 +204,15 @@ def _fields(one: Held) -> tuple[int, bytes, bytes, int]:
 def note_received(
     conn: sqlite3.Connection, q: int, received: Sequence[Received], *, replaces: bool
 ) -> None:
-    """Store live events; of a replaceable kind, what was known of the author stays."""
+    """Store live events; of a replaceable kind, what was known of the author stays.
+
+    An author is new only if all copies of the event say so. A newer version says nothing of it:
+    registers have the author by then.
+    """
     sql = (
         "INSERT INTO claim_received VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE"
-        " SET created_at = excluded.created_at, id = excluded.id, amount = excluded.amount"
+        " SET created_at = excluded.created_at, id = excluded.id, amount = excluded.amount,"
+        " is_new = is_new AND (excluded.is_new OR id <> excluded.id)"
     )
     rows = [
         (q, one.event.author if replaces else one.event.id, *_fields(one.event), one.at, one.is_new)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -18,7 +19,7 @@ from nostr_client.store.database import Database
 from nostr_client.watch.definition import AlertSpec, Watch
 from tests.agent.service.kit import Running, an_agent, eventually
 from tests.faulty_relay import FaultyRelay
-from tests.worlds import TARGET, follow
+from tests.worlds import NOTE, TARGET, follow, reaction, signer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -359,3 +360,22 @@ async def test_a_webhook_may_be_given_back_as_it_is_shown(tmp_path: Path) -> Non
             await agent.client.change_watch(
                 spec.name, msgspec.structs.replace(spec, alerts=(other,))
             )
+
+
+async def test_an_alert_names_nobody_of_a_relay_that_the_watch_leaves_out(tmp_path: Path) -> None:
+    now, out = int(time.time()), tmp_path / "out"
+    async with (
+        FaultyRelay(events=[reaction(1, at=now)]) as counted,
+        FaultyRelay(events=[reaction(2, at=now)]) as left_out,
+    ):
+        text = watch_text([{"when": ">= 1", "command": appends(out)}])
+        text = text.replace("followers", "reactions").replace(TARGET, NOTE)
+        text += f'excluded = ["{left_out.url}"]\n'
+        async with an_agent(tmp_path, [counted.url, left_out.url], text):
+
+            async def has_come() -> bool:
+                return out.exists() and out.read_bytes().endswith(b"\n")
+
+            await eventually(has_come)
+    people = json.loads(out.read_bytes())["people"]
+    assert [one["pubkey"] for one in people] == [signer(1).pubkey]

@@ -14,17 +14,25 @@ from nostr_client.codecs.event import EventTemplate
 from nostr_client.codecs.keys import stored_event
 from nostr_client.codecs.references import people_named
 from nostr_client.count.claims import CLAIMS
-from nostr_client.count.claims.changes import leave, past_answers
+from nostr_client.count.claims.changes import (
+    Departure,
+    Received,
+    leave,
+    note_received,
+    past_answers,
+)
+from nostr_client.count.claims.coverage import Held, Update
 from nostr_client.count.claims.rows import query_number
 from nostr_client.count.figures import Figure
-from nostr_client.count.merge import Claim, ClaimStatus, Method, Reading
-from nostr_client.count.remembering import asked_of
+from nostr_client.count.merge import Claim, ClaimStatus, Method, Reading, Retracted
+from nostr_client.count.remembering import KEEP, asked_of
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.watch import WATCHES, WatchRepository, people_rows
-from nostr_client.watch.departures import MOST_RECEIVED, Sightings
+from nostr_client.watch.departures import MOST_RECEIVED, Sightings, _missing
 from nostr_client.watch.people import (
     Fact,
     Left,
+    People,
     Person,
     newest_first,
     newest_names,
@@ -149,9 +157,10 @@ def test_a_live_event_names_whom_registers_cannot() -> None:
     assert query.offset is not None
     without = hll.from_pubkeys([signer(7).pubkey], query.offset)
     seen.answered("wss://r", claim(method=Method.HLL, registers=without))
-    seen.receive(query, "wss://r", follow(1), 50)
-    seen.receive(query, "wss://r", follow(7), 60)
-    seen.receive(query, "wss://other", follow(2), 70)  # it has not answered yet
+    r, other = ["wss://r"], ["wss://other"]
+    seen.receive(query, "wss://r", follow(1), 50, r)
+    seen.receive(query, "wss://r", follow(7), 60, r)
+    seen.receive(query, "wss://other", follow(2), 70, other)  # it has not answered yet
     assert [(one.event.author.hex(), one.is_new) for one in seen.received] == [
         (signer(1).pubkey, True),
         (signer(7).pubkey, False),
@@ -159,11 +168,112 @@ def test_a_live_event_names_whom_registers_cannot() -> None:
     ]
     reading = Reading(authors=frozenset(), events=frozenset(), complete=True)
     seen.answered("wss://r", claim(method=Method.EVENTS, reading=reading))
-    seen.receive(query, "wss://r", follow(3), 80)
+    seen.receive(query, "wss://r", follow(3), 80, r)
     assert len(seen.received) == 3
     for n in range(MOST_RECEIVED + 10):
-        seen.receive(query, "wss://other", follow(2), n)
+        seen.receive(query, "wss://other", follow(2), n, other)
     assert len(seen.received) == MOST_RECEIVED
+
+
+def test_a_live_author_is_new_only_where_no_relay_of_the_watch_has_the_key() -> None:
+    query, relays = count.followers(TARGET), ["wss://a", "wss://b"]
+    assert query.offset is not None
+    empty, has = (hll.from_pubkeys([signer(n).pubkey], query.offset) for n in (7, 1))
+    part = Reading(authors=frozenset(), events=frozenset(), complete=False)
+
+    def is_new(*answers: Claim) -> bool:
+        seen = Sightings()
+        for url, one in zip(relays, answers, strict=False):
+            seen.answered(url, one)
+        seen.receive(query, "wss://a", follow(1), 50, relays)
+        return seen.received[0].is_new
+
+    a = claim(method=Method.HLL, registers=empty)
+    assert not is_new(a)  # b has not answered yet
+    assert not is_new(a, claim(method=Method.HLL, registers=has))
+    assert not is_new(a, claim(method=Method.COUNT, count=1))
+    assert not is_new(a, claim(method=Method.EVENTS, registers=empty, reading=part))
+    whole = msgspec.structs.replace(part, complete=True)
+    assert is_new(a, claim(method=Method.EVENTS, registers=empty, reading=whole))
+
+
+async def test_a_later_copy_can_say_that_an_author_is_not_new_and_a_newer_list_cannot() -> None:
+    query = count.followers(TARGET)
+    first, newer = (held(at, n) for at, n in ((100, 1), (200, 2)))
+
+    async def acts(*received: Received) -> list[str]:
+        async with await WatchRepository.open(":memory:") as book:
+            await book.database.write(
+                lambda c: note_received(c, _number(c, query), received, replaces=True)
+            )
+            return [one.act for one in (await _people(book, query, 900)).people]
+
+    assert await acts(Received(first, 100, True), Received(first, 101, False)) == ["follows"]
+    assert await acts(Received(first, 100, False), Received(first, 101, True)) == ["follows"]
+    assert await acts(Received(first, 100, True), Received(newer, 200, False)) == ["followed"]
+
+
+def held(at: int, n: int, author: bytes = A) -> Held:
+    return Held(at, n.to_bytes(32, "big"), author, 5)
+
+
+def update(at: int, *found: Held) -> Update:
+    return Update(start=0, end=None, upto=at, at=at, found=found)
+
+
+async def _people(
+    book: WatchRepository, query: count.Query, now: int, figure: Figure | None = None
+) -> People:
+    return await book.database.read(
+        lambda conn: people_rows.read(conn, query, 0, now, figure=figure)
+    )
+
+
+async def test_who_follows_again_by_a_list_of_a_relay_of_the_start_follows() -> None:
+    query = count.followers(TARGET)
+    asked = asked_of(query)
+    async with await WatchRepository.open(":memory:") as book:
+        a, b = [await book.claims.place(asked, url) for url in ("wss://a", "wss://b")]
+        for place in (a, b):
+            await place.use(lambda m: m.apply(update(1000, held(100, 1))))
+            await place.use(lambda m: m.prove(1000))
+        await b.use(lambda m: m.apply(update(2000)))
+        gone = Departure(A, 150, OTHER, 4, 5, 2001)
+        await book.database.write(lambda conn: leave(conn, _number(conn, query), [gone]))
+        assert [one.act for one in (await _people(book, query, 3000)).people] == ["unfollowed"]
+        missing = await book.database.read(lambda conn: _missing(conn, asked.key, ()))
+        assert missing == {}
+        await a.use(lambda m: m.apply(update(4000, held(200, 3))))
+        (one,) = (await _people(book, query, 5000)).people
+        assert (one.act, one.at, one.seen_at) == ("followed", 200, 4000)
+        missing = await book.database.read(lambda conn: _missing(conn, asked.key, ()))
+        assert missing[A].created_at == 200  # an older list proves nothing any more
+
+
+async def test_the_nameless_are_counted_against_those_whom_the_number_counts_by_name() -> None:
+    query, now = count.followers(TARGET), 10 * KEEP
+    assert query.offset is not None
+    asked, keys = asked_of(query), [signer(n).pubkey for n in range(1, 121)]
+    lists = [held(100, n, bytes.fromhex(key)) for n, key in enumerate(keys[:80], 1)]
+    left = Retracted(lists={one.id: one.author for one in lists[:40]})
+    read = claim(method=Method.EVENTS, count=80, asked_at=now, events_read=80, retracted=left)
+    registers = hll.from_pubkeys(keys[40:80] + keys[100:], query.offset)
+    async with await WatchRepository.open(":memory:") as book:
+        place = await book.claims.place(asked, "wss://b")
+        await place.use(lambda m: m.apply(update(1000, *lists)))
+        await place.use(lambda m: m.prove(1000))
+        nameless = claim(method=Method.HLL, count=60, registers=registers, asked_at=now)
+        await book.claims.remember(asked, [("wss://b", read), ("wss://a", nameless)])
+        figure = Figure(value=60, low=50, high=70)
+        found = await _people(book, query, int(now), figure)
+        assert (found.known, found.unnamed) == (80, Figure(value=20, low=10, high=30))
+        found = await book.database.read(
+            lambda c: people_rows.read(c, query, 0, int(now), figure=figure, excluded=["wss://b"])
+        )
+        assert found.unnamed == figure
+        silent = msgspec.structs.replace(read, asked_at=now - KEEP - 1)
+        await book.claims.remember(asked, [("wss://b", silent)])
+        assert (await _people(book, query, int(now), figure)).unnamed == figure
 
 
 def test_a_list_names_each_key_once() -> None:
