@@ -36,6 +36,23 @@ KIND: Final = "coverage"
 LANE: Final = "coverage"
 
 
+class _Question(msgspec.Struct, frozen=True):
+    """What a coverage compares: another question has other runs. `since`: seconds back."""
+
+    author: str
+    kinds: tuple[int, ...]
+    since: float | None
+    written: bool
+    urls: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        """The question as text; the order of kinds and relays does not matter."""
+        kinds, urls = tuple(sorted(set(self.kinds))), tuple(sorted(self.urls))
+        one = msgspec.structs.replace(self, kinds=kinds, urls=urls)
+        return msgspec.json.encode(one).decode()
+
+
 class CoverageRunner:
     """All coverages: their tasks, their runs, and their states for the API.
 
@@ -54,7 +71,7 @@ class CoverageRunner:
     ) -> None:
         self.states: dict[str, schema.CoverageState] = {}
         self.relays: CoverageRelays | None = None
-        self._urls: dict[str, list[str]] = {}
+        self._questions: dict[str, _Question] = {}
         self._clock = clock
         self._log = log
         self._database = database
@@ -62,25 +79,35 @@ class CoverageRunner:
         self._on_change = on_change
         self._compared = compared
 
-    def configure(self, specs: Sequence[CoverageSpec], relays: RelaysSection) -> None:
-        """Replace all coverages by these; what is known of one by the same name stays."""
-        before = self.states
+    def configure(self, specs: Sequence[CoverageSpec], relays: RelaysSection) -> list[str]:
+        """Replace all coverages by these; return the tasks that are due now, by key.
+
+        What is known of one by the same name stays if it compares the same as before.
+        """
+        before, keys = self.states, self._keys()
         for one in specs:
             self._pool.name(one.relays)
-        self._urls = {
-            one.name: chosen(one.relays, () if one.written else relays.default, relays.denied)
-            for one in specs
-        }
+        self._questions = {one.name: _question(one, relays) for one in specs}
+        changed = {name for name, key in self._keys().items() if keys.get(name, key) != key}
         self.states = {
             one.name: msgspec.structs.replace(before[one.name], spec=one)
-            if one.name in before
+            if one.name in before and one.name not in changed
             else schema.CoverageState(spec=one)
             for one in specs
         }
+        return [f"{KIND} {name}" for name in sorted(changed)]
+
+    def _keys(self) -> dict[str, str]:
+        return {name: question.key for name, question in self._questions.items()}
+
+    def _asks(self, name: str, question: _Question) -> bool:
+        """Whether the configuration still has a coverage that compares this."""
+        now = self._questions.get(name)
+        return now is not None and now.key == question.key
 
     def urls(self) -> list[str]:
         """The relays that the configuration names for coverages, each once for each."""
-        return [url for urls in self._urls.values() for url in urls]
+        return [url for one in self._questions.values() for url in one.urls]
 
     def tasks(self) -> list[scheduler.Task]:
         """One task for each coverage."""
@@ -91,21 +118,27 @@ class CoverageRunner:
 
     async def last(self) -> dict[str, float]:
         """When each was compared last; restores those runs, too."""
-        found = await self._database.read(kept.last)
-        for name, run in found.items():
-            one = self.states.get(name)
-            if one is not None and one.run is None:
+        keys = self._keys()
+        found = await self._database.read(lambda conn: kept.last_of(conn, keys))
+        now = self._keys()
+        same = {name: run for name, run in found.items() if now.get(name) == keys[name]}
+        for name, run in same.items():
+            one = self.states[name]
+            if one.run is None:
                 self.states[name] = msgspec.structs.replace(one, run=run)
-        return {f"{KIND} {name}": run.at for name, run in found.items() if name in self.states}
+        return {f"{KIND} {name}": run.at for name, run in same.items()}
 
     async def run(self, name: str) -> bool:
-        """Compare one, and repair where its configuration says so; return whether it is whole."""
+        """Compare one, and repair where its configuration says so; return whether it is whole.
+
+        The run is discarded if the coverage is removed, or compares something else, meanwhile.
+        """
         if name not in self.states:  # removed after its turn had come
             return True
         self._show(name, running=True, why="")
-        why = "cancelled"
+        why, question = "cancelled", self._questions[name]
         try:
-            run = await self._run(self.states[name].spec)
+            run = await self._run(self.states[name].spec, question)
             why = ""
         except NostrTallyError as error:
             why = str(error)
@@ -113,32 +146,39 @@ class CoverageRunner:
             return False
         finally:
             self._show(name, running=False, why=why)
+        if run is None or not self._asks(name, question):
+            return True
         self._show(name, run=run)
         return run.complete
 
-    async def _run(self, spec: CoverageSpec) -> CoverageRun:
-        """Compare, repair, and compare again what was repaired; store the run."""
+    async def _run(self, spec: CoverageSpec, question: _Question) -> CoverageRun | None:
+        """Compare, repair, and compare again what was repaired; store the run.
+
+        Return None if nobody asks this any more.
+        """
         assert self.relays is not None
-        found, report = await self._look(self.relays, spec), None
-        if spec.repair:
+        found, report = await self._look(self.relays, spec, question), None
+        if spec.repair and self._asks(spec.name, question):
             report = await self._repair(self.relays, spec.name, found)
             if report is not None and report.relays:
-                found = await self._look(self.relays, spec)
+                found = await self._look(self.relays, spec, question)
+        if not self._asks(spec.name, question):
+            return None
         run = run_of(found, self._clock.wall(), report)
-        await self._database.write(lambda conn: kept.add(conn, spec.name, run))
+        await self._database.write(lambda conn: kept.add(conn, spec.name, run, question.key))
         shares = {one.relay: one.share for one in run.relays}
         self._log.info("compared", coverage=spec.name, known=run.known, shares=str(shares))
         await self._compared(spec, run)
         return run
 
-    async def _look(self, relays: CoverageRelays, spec: CoverageSpec) -> Coverage:
-        since = None if spec.since is None else int(self._clock.wall() - seconds(spec.since))
-        question = Look(
-            author=nip19.decode_pubkey(spec.author), kinds=spec.kinds or KINDS, since=since
-        )
+    async def _look(
+        self, relays: CoverageRelays, spec: CoverageSpec, question: _Question
+    ) -> Coverage:
+        span = question.since
+        since = None if span is None else int(self._clock.wall() - span)
         return await relays.look(
-            question,
-            [(url, self._pool.relay(url)) for url in self._urls[spec.name]],
+            Look(author=question.author, kinds=question.kinds, since=since),
+            [(url, self._pool.relay(url)) for url in question.urls],
             written=spec.written,
             budget=ReadBudget(events=spec.max_events),
             options=None,
@@ -161,3 +201,13 @@ class CoverageRunner:
         if one is not None:
             self.states[name] = msgspec.structs.replace(one, **changes)
             self._on_change(self.states[name])
+
+
+def _question(spec: CoverageSpec, relays: RelaysSection) -> _Question:
+    return _Question(
+        author=nip19.decode_pubkey(spec.author),
+        kinds=spec.kinds or KINDS,
+        since=None if spec.since is None else seconds(spec.since),
+        written=spec.written,
+        urls=tuple(chosen(spec.relays, () if spec.written else relays.default, relays.denied)),
+    )

@@ -211,10 +211,12 @@ class Agent:
         )
         self.syncing.configure(self.sync_specs.all(), relays)
         gone = self.coverages.states.keys() - {one.name for one in self.config.coverage}
-        self.coverages.configure(self.config.coverage, relays)
+        due = self.coverages.configure(self.config.coverage, relays)
         for name in sorted(gone):
             self.feed.publish(removed_coverage=name)
         await self.engine.refresh()
+        for key in due:
+            self.worker.nudge(key)
 
     def _observe(self, key: str, seconds: float) -> None:
         kind = key.partition(" ")[0]

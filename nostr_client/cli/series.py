@@ -94,6 +94,4 @@ def number(point: Point) -> str:
 
 def moment(at: float | None) -> str:
     """Return a time for people, in UTC; "never" for None."""
-    if at is None:
-        return "never"
-    return display.moment(at, "%Y-%m-%d %H:%M")
+    return "never" if at is None else display.minute(at)

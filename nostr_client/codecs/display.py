@@ -57,6 +57,11 @@ def duration(seconds: float) -> str:
     return f"{number}{unit}"
 
 
+def minute(at: float) -> str:
+    """A time (Unix seconds) to the minute, in UTC."""
+    return moment(at, "%Y-%m-%d %H:%M")
+
+
 def plural(number: int, noun: str, more: str | None = None) -> str:
     """A number and what it counts: `1 relay`, `2 relays`; `more` is the noun of several."""
     return f"{number:,} {noun if number == 1 else more or noun + 's'}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from nostr_client.codecs.display import plural, said
+from nostr_client.codecs.display import minute, plural, said
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.count.figures import Figure
 from nostr_client.watch.history import Point
@@ -39,14 +39,18 @@ class Newcomers(msgspec.Struct, frozen=True, kw_only=True):
 class WatchDigest(msgspec.Struct, frozen=True, kw_only=True):
     """What changed for one watch.
 
-    `now` and `then` are its newest numbers, of now and of the time that the digest begins. `new` is
-    None where no relay gave registers at both times. `acts` counts who did what, `people` are the
+    `since`: when the digest begins; `asked_at`: when a relay was last asked, None if that is not
+    known, Unix seconds. A watch that was not asked since then has no change. `now` and `then` are
+    its newest numbers, of now and of the time that the digest begins. `new` is None where no relay
+    gave registers before that time and after it. `acts` counts who did what, `people` are the
     newest of them. Relays `came` that answer now and did not then, and `went` that answer no
     longer.
     """
 
     name: str
     query: str
+    since: int
+    asked_at: int | None = None
     now: Point | None = None
     then: Point | None = None
     new: Newcomers | None = None
@@ -103,13 +107,24 @@ def _figure(point: Point) -> Figure:
 
 
 def _change(one: WatchDigest) -> str:
+    if one.asked_at is not None and one.asked_at <= one.since:
+        return f"not asked since {minute(one.asked_at)}"
     now, then, new = one.now, one.then, one.new
-    if now is not None and then is not None and now.exact and then.exact:
-        difference = now.value - then.value
-        return f"{difference:+,}, exact then and now" if difference else "no change, exact"
-    if new is not None and new.registers:
-        rose = plural(new.registers, "register")
-        return f"about {new.value:,} new ({new.low:,} to {new.high:,}), as {rose} rose"
-    if new is not None:
-        return f"no change seen; up to {new.high:,} may be new unseen"
-    return "how far it changed is not known: no relay gave registers then and now"
+    if now and then and now.exact and then.exact and then.at <= one.since < now.at:
+        return _difference(now.value - then.value, _from(one, then.at))
+    if new is None:
+        return "how far it changed is not known: no relay gave registers then and now"
+    begins = _from(one, new.since)
+    if not new.registers:
+        return f"no change seen{begins}; up to {new.high:,} may be new unseen"
+    rose = plural(new.registers, "register")
+    return f"about {new.value:,} new ({new.low:,} to {new.high:,}){begins}, as {rose} rose"
+
+
+def _difference(number: int, begins: str) -> str:
+    return f"{number:+,}{begins}, exact then and now" if number else f"no change{begins}, exact"
+
+
+def _from(one: WatchDigest, at: int) -> str:
+    """Say when a change begins, where that is not when the digest begins."""
+    return "" if minute(at) == minute(one.since) else f" since {minute(at)}"

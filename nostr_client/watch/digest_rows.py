@@ -23,17 +23,34 @@ MOST_PEOPLE: Final = 10_000
 """People of one watch that are counted by what they did."""
 
 _PAST: Final = (
-    "SELECT url, spelled, asked_at, p.status, p.registers FROM claim_past p"
+    "SELECT url, spelled, failed_at, asked_at, p.status, p.registers FROM claim_past p"
     " JOIN claim_query USING (q) JOIN claim_relay USING (r)"
-    " JOIN (SELECT q, r, max(name) AS spelled FROM claim GROUP BY q, r)"
+    " JOIN (SELECT q, r, max(name) AS spelled,"
+    " max(asked_at) FILTER (WHERE answered = 0 AND status <> 'ok') AS failed_at"
+    " FROM claim GROUP BY q, r)"
     " USING (q, r) WHERE key = ? ORDER BY day"
 )
 
 
 class _Answer(NamedTuple):
+    """The last answer of a day; `failed_at`: when the relay failed last, None if it answered since.
+
+    A failure of the day of an answer is in `failed_at` alone.
+    """
+
+    failed_at: float | None
     asked_at: float
     status: str
     registers: bytes | None
+
+    def answers(self, until: float) -> bool:
+        """Whether it stands at a time: the relay did not fail between it and then."""
+        failed = self.failed_at is not None and self.asked_at < self.failed_at <= until
+        return self.status == "ok" and not failed
+
+    @property
+    def last_asked(self) -> float:
+        return max(self.asked_at, self.failed_at or 0.0)
 
 
 def read(
@@ -52,17 +69,20 @@ def read(
     registers are not believed.
     """
     names, then, newest = _answers(conn, query, since, urls)
+    asked_at = max((int(one.last_asked) for one in newest.values()), default=None)
     found = people_rows.read(conn, query, since, now, urls=urls, limit=MOST_PEOPLE)
     trusted = {url: (then[url], newest[url]) for url in then if url not in excluded}
-    answered_now = {url for url, one in newest.items() if one.status == "ok"}
-    answered_then = {url for url, one in then.items() if one.status == "ok"}
+    answered_now = {url for url, one in newest.items() if one.answers(now)}
+    answered_then = {url for url, one in then.items() if one.answers(since)}
     points = repository.points(conn, name, most=1)
     return WatchDigest(
         name=name,
         query=query.name,
+        since=since,
+        asked_at=asked_at,
         now=points[-1] if points else None,
         then=repository.newest(conn, name, 0, since),
-        new=_newcomers(trusted) if query.unit is Unit.AUTHORS else None,
+        new=_newcomers(trusted, since) if query.unit is Unit.AUTHORS else None,
         acts=acts_of(found.people),
         people=found.people[:MOST_NAMED],
         came=tuple(sorted(names[u] for u in answered_now - answered_then if then)),
@@ -86,12 +106,12 @@ def _answers(
     return names, then, newest
 
 
-def _newcomers(answers: Mapping[str, tuple[_Answer, _Answer]]) -> Newcomers | None:
-    """Return who is new in the union of the relays that gave registers then and now."""
+def _newcomers(answers: Mapping[str, tuple[_Answer, _Answer]], since: int) -> Newcomers | None:
+    """Return who is new in the union of the relays that gave registers then, and since."""
     pairs = [
         (then.registers, now.registers, then.asked_at)
         for then, now in answers.values()
-        if then.registers is not None and now.registers is not None
+        if now.asked_at > since and then.registers is not None and now.registers is not None
     ]
     if not pairs:
         return None
@@ -99,8 +119,8 @@ def _newcomers(answers: Mapping[str, tuple[_Answer, _Answer]]) -> Newcomers | No
     after = hll.merge(*(now for _, now, _ in pairs))
     found = risen(before, after)
     return Newcomers(
-        value=round(found.value),
-        low=int(found.low),
+        value=round(min(found.value, LARGEST)),
+        low=int(min(found.low, LARGEST)),
         high=math.ceil(min(found.high, LARGEST)),
         registers=found.registers,
         since=int(min(at for *_, at in pairs)),

@@ -139,9 +139,9 @@ async def check_digest(run: Run) -> None:
     code, out, _ = await run("digest", "--since", "now", "--json")
     (one,) = json.loads(out)["watches"]
     assert (one["name"], one["now"]["value"], one["acts"]) == ("me", 60, {})
-    assert one["new"]["registers"] == 0
+    assert (one["new"], one["asked_at"] <= one["since"]) == (None, True)
     _, out, _ = await run("digest", "--since", "now", "--format", "markdown")
-    assert "## me \\(followers\\)\n\n- at least 60 distinct authors\n- no change seen" in out
+    assert "## me \\(followers\\)\n\n- at least 60 distinct authors\n- not asked since 20" in out
 
 
 async def check_history(run: Run, tmp_path: Path) -> None:

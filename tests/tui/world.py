@@ -273,6 +273,8 @@ def digest(since: int) -> schema.Digest:
     first = WatchDigest(
         name="fiatjaf-followers",
         query="followers",
+        since=since,
+        asked_at=int(NOW),
         now=schema.Point(at=int(NOW), value=184_312, low=178_598, high=190_025),
         new=new,
         acts={"followed": 2, "unfollowed": 2},
@@ -282,6 +284,8 @@ def digest(since: int) -> schema.Digest:
     quiet = WatchDigest(
         name="launch-reactions",
         query="reactions",
+        since=since,
+        asked_at=int(NOW),
         new=Newcomers(value=0, low=0, high=41, registers=0, since=since),
     )
     return schema.Digest(since=since, until=int(NOW), watches=(first, quiet))

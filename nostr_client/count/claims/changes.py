@@ -113,6 +113,12 @@ _SURPLUS: Final = (
     " ORDER BY coalesce(lost_at, found_at, 0) DESC, lost_at IS NOT NULL, member"
     " LIMIT -1 OFFSET ?3)"
 )
+_ANSWER: Final = (
+    "INSERT INTO claim_past VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
+    " asked_at = excluded.asked_at, status = excluded.status, method = excluded.method,"
+    " count = excluded.count, registers = excluded.registers"
+    " WHERE excluded.status = 'ok' OR claim_past.status <> 'ok'"
+)
 
 
 class Received(NamedTuple):
@@ -247,7 +253,8 @@ def leave(conn: sqlite3.Connection, q: int, departures: Iterable[Departure]) -> 
 def note_answers(conn: sqlite3.Connection, claims: Iterable[tuple[int, int, Claim]]) -> None:
     """Store what relays answered, with the numbers of query and relay: the last of each day.
 
-    Registers of a reading that is not complete are left out: reading on raises them.
+    A failure does not replace an answer of its day. Registers of a reading that is not complete are
+    left out: reading on raises them.
     """
     rows = [
         (
@@ -259,7 +266,7 @@ def note_answers(conn: sqlite3.Connection, claims: Iterable[tuple[int, int, Clai
         for q, r, claim in claims
         if claim.asked_at is not None
     ]
-    conn.executemany("INSERT OR REPLACE INTO claim_past VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+    conn.executemany(_ANSWER, rows)
     old = [(q, r, day - KEEP_S // DAY) for q, r, day, *_ in rows]
     conn.executemany("DELETE FROM claim_past WHERE q = ? AND r = ? AND day < ?", old)
 

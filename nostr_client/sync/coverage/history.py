@@ -22,6 +22,7 @@ from nostr_client.sync.coverage_report import (
 
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Mapping
 
     from nostr_client.sync.coverage.matrix import Coverage
     from nostr_client.sync.coverage.repair import RepairReport
@@ -30,8 +31,8 @@ MOST_RUNS: Final = 400
 """Runs of one name: a year of days, about 1 MB with five relays and twelve kinds."""
 
 _TABLE: Final = (
-    "CREATE TABLE coverage_run (name TEXT NOT NULL, at REAL NOT NULL, run TEXT NOT NULL,"
-    " PRIMARY KEY (name, at)) STRICT, WITHOUT ROWID"
+    "CREATE TABLE coverage_run (name TEXT NOT NULL, at REAL NOT NULL, question TEXT NOT NULL,"
+    " run TEXT NOT NULL, PRIMARY KEY (name, at)) STRICT, WITHOUT ROWID"
 )
 COVERAGES: Final = Schema("nostr_tally.coverages", partial(run_script, script=_TABLE))
 
@@ -80,10 +81,10 @@ def _repaired(report: RepairReport) -> tuple[RepairedRelay, ...]:
     )
 
 
-def add(conn: sqlite3.Connection, name: str, run: CoverageRun) -> None:
-    """Store a run; remove the oldest of its name beyond `MOST_RUNS`."""
-    text = msgspec.json.encode(run).decode()
-    conn.execute("INSERT OR REPLACE INTO coverage_run VALUES (?, ?, ?)", (name, run.at, text))
+def add(conn: sqlite3.Connection, name: str, run: CoverageRun, question: str) -> None:
+    """Store a run with what it compared; remove the oldest of its name beyond `MOST_RUNS`."""
+    row = (name, run.at, question, msgspec.json.encode(run).decode())
+    conn.execute("INSERT OR REPLACE INTO coverage_run VALUES (?, ?, ?, ?)", row)
     conn.execute(
         "DELETE FROM coverage_run WHERE name = ? AND at <= (SELECT at FROM coverage_run"
         " WHERE name = ? ORDER BY at DESC LIMIT 1 OFFSET ?)",
@@ -107,3 +108,14 @@ def last(conn: sqlite3.Connection) -> dict[str, CoverageRun]:
         " (SELECT max(at) FROM coverage_run WHERE name = one.name) ORDER BY name"
     )
     return {name: msgspec.json.decode(text, type=CoverageRun) for name, text in conn.execute(sql)}
+
+
+def last_of(conn: sqlite3.Connection, questions: Mapping[str, str]) -> dict[str, CoverageRun]:
+    """Return the newest run of each name that compared what is asked of that name."""
+    sql = "SELECT run FROM coverage_run WHERE name = ? AND question = ? ORDER BY at DESC LIMIT 1"
+    rows = {name: conn.execute(sql, (name, key)).fetchone() for name, key in questions.items()}
+    return {
+        name: msgspec.json.decode(row[0], type=CoverageRun)
+        for name, row in rows.items()
+        if row is not None
+    }

@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import sys
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from agent import state
 from agent.api import schema
+from agent.config.load import draft
+from agent.specs import CoverageSpec
 from nostr_client.codecs.event import EventTemplate
 from nostr_client.codecs.keys import KeySigner
 from nostr_client.codecs.nip19 import PublicKey
 from nostr_client.sync.coverage import history
-from tests.agent.service.kit import Running, an_agent, eventually
+from tests.agent.service.kit import Running, an_agent, config_text, eventually
 from tests.faulty_relay import FaultyRelay
 from tests.negrelay import Invents, SpeaksNeg
 from tests.running import nostr_client
@@ -174,8 +177,87 @@ async def test_a_coverage_that_was_removed_is_gone_and_its_history_bounded(tmp_p
             run, database = found.run, agent.service.agent.parts.store.database
             for n in range(history.MOST_RUNS + 5):
                 later = schema.CoverageRun(at=run.at + n, author="", kinds=(), relays=())
-                await database.write(partial(history.add, name="x", run=later))
+                await database.write(partial(history.add, name="x", run=later, question=""))
             runs = await database.read(lambda conn: history.runs(conn, "x"))
             assert [len(runs), runs[-1].at] == [history.MOST_RUNS, run.at + history.MOST_RUNS + 4]
         async with an_agent(tmp_path, [relay.url]) as agent:
             assert (await agent.client.coverages()).coverages == ()
+
+
+OTHER = KeySigner(bytes(31) + b"\x82")
+OTHERS = PublicKey(OTHER.pubkey).encode()
+
+
+async def test_a_run_is_of_what_its_coverage_compares(tmp_path: Path) -> None:
+    async with FaultyRelay(SpeaksNeg(), events=NOTES) as relay, an_agent(tmp_path) as agent:
+        runner, relays = agent.service.agent.coverages, agent.service.agent.config.relays
+        spec = CoverageSpec(name="home", author=NPUB, relays=(relay.url,), kinds=(1, 4))
+        runner.configure([spec], relays)
+        assert await runner.run("home")
+        run = runner.states["home"].run
+        assert run is not None
+        same = {"interval": "2d", "kinds": (4, 1), "author": OWN.pubkey, "max_events": 7}
+        assert runner.configure([msgspec.structs.replace(spec, **same)], relays) == []
+        assert runner.states["home"].run == run
+        others = (
+            {"author": OTHERS},
+            {"kinds": (1,)},
+            {"since": "1w"},
+            {"relays": (relay.url, "wss://two.example")},
+        )
+        for other in others:
+            changed = msgspec.structs.replace(spec, **other)
+            assert runner.configure([changed], relays) == ["coverage home"]
+            assert runner.states["home"] == schema.CoverageState(spec=changed)
+            assert await runner.last() == {}
+            assert runner.states["home"].run is None
+            runner.configure([spec], relays)
+            assert await runner.last() == {"coverage home": run.at}
+            assert runner.states["home"].run == run
+
+
+async def test_another_author_is_compared_at_once_after_a_reload_or_a_restart(
+    tmp_path: Path,
+) -> None:
+    async with FaultyRelay(SpeaksNeg(), events=NOTES) as relay:
+        others = section().replace(NPUB, OTHERS)
+
+        async def of(agent: Running, pubkey: str) -> bool:
+            run = (await agent.client.coverage("home")).run
+            return run is not None and run.author == pubkey
+
+        async with an_agent(tmp_path, [relay.url], section()) as agent:
+            await eventually(lambda: of(agent, OWN.pubkey))
+            text = config_text(tmp_path, [relay.url], others, {})
+            await agent.service.reload(lambda: draft(text, "config"))
+            await eventually(lambda: of(agent, OTHER.pubkey))
+        third = KeySigner(bytes(31) + b"\x83")
+        changed = section().replace(NPUB, PublicKey(third.pubkey).encode())
+        async with an_agent(tmp_path, [relay.url], changed) as agent:
+            await eventually(lambda: of(agent, third.pubkey))
+
+
+@pytest.mark.parametrize("left", [(), ({"author": OTHERS},)])
+async def test_a_run_is_discarded_if_its_coverage_goes_while_it_repairs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: tuple[dict[str, str], ...]
+) -> None:
+    one, other = FaultyRelay(SpeaksNeg(), events=NOTES), FaultyRelay(SpeaksNeg())
+    async with one, other, an_agent(tmp_path) as agent:
+        runner, relays = agent.service.agent.coverages, agent.service.agent.config.relays
+        urls = (one.url, other.url)
+        spec = CoverageSpec(name="home", author=NPUB, relays=urls, kinds=(1,), repair=True)
+        runner.configure([spec], relays)
+        assert runner.relays is not None
+        carry_out = runner.relays.carry_out
+
+        async def meanwhile(*given: Any) -> Any:
+            report = await carry_out(*given)
+            runner.configure([msgspec.structs.replace(spec, **new) for new in left], relays)
+            return report
+
+        monkeypatch.setattr(runner.relays, "carry_out", meanwhile)
+        assert await runner.run("home")
+        assert len(other.events) == len(NOTES)
+        assert [state.run for state in runner.states.values()] == [None] * len(left)
+        database = agent.service.agent.parts.store.database
+        assert await database.read(history.last) == {}

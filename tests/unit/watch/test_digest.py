@@ -1,0 +1,119 @@
+"""What a digest may say: only what was asked in its time, and from when."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from nostr_client import count, hll
+from nostr_client.count.figures import LARGEST
+from nostr_client.count.merge import Claim, ClaimStatus, Method
+from nostr_client.count.remembering import asked_of
+from nostr_client.watch import Watch, WatchRepository, digest_rows, repository
+from nostr_client.watch.digest import WatchDigest
+from nostr_client.watch.history import Point
+from tests.worlds import TARGET, signer
+
+DAY = 86_400
+QUERY = count.followers(TARGET)
+ASKED = asked_of(QUERY)
+RELAY = "wss://r.example"
+
+
+def answer(at: float, people: int) -> Claim:
+    assert QUERY.offset is not None
+    keys = [signer(n).pubkey for n in range(1, people + 1)]
+    return given(at, hll.from_pubkeys(keys, QUERY.offset))
+
+
+def given(at: float, registers: bytes) -> Claim:
+    return Claim(
+        relay=RELAY, status=ClaimStatus.OK, method=Method.HLL, registers=registers, asked_at=at
+    )
+
+
+def failure(at: float) -> Claim:
+    return Claim(relay=RELAY, status=ClaimStatus.TIMEOUT, asked_at=at)
+
+
+async def digest_of(
+    *claims: Claim, since: float, now: float, exact: Point | None = None
+) -> WatchDigest:
+    async with await WatchRepository.open(":memory:") as book:
+        await book.add(Watch(name="w", query="followers", target=TARGET))
+        for one in claims:
+            await book.claims.remember(ASKED, [(RELAY, one)])
+        if exact is not None:
+            await book.database.write(lambda conn: repository.asked(conn, "w", exact.at, exact))
+        return await book.database.read(
+            lambda conn: digest_rows.read(conn, "w", QUERY, int(since), int(now))
+        )
+
+
+async def test_a_watch_that_was_not_asked_has_no_change() -> None:
+    point = Point.sample(10 * DAY, 5, 5, 5, exact=True, unit="distinct_authors")
+    found = await digest_of(answer(10 * DAY, 5), since=20 * DAY, now=21 * DAY, exact=point)
+    assert (found.new, found.asked_at, found.since) == (None, 10 * DAY, 20 * DAY)
+    assert found.now == found.then == point
+    assert found.lines[1:] == ["not asked since 1970-01-11 00:00"]
+
+
+async def test_a_number_of_before_is_no_number_of_now() -> None:
+    point = Point.sample(10 * DAY, 5, 5, 5, exact=True, unit="distinct_authors")
+    claims = answer(10 * DAY, 5), failure(20 * DAY + 9)
+    found = await digest_of(*claims, since=20 * DAY, now=21 * DAY, exact=point)
+    assert found.asked_at == 20 * DAY + 9
+    assert "no change" not in " ".join(found.lines)
+    assert found.went == (RELAY,)
+
+
+async def test_a_change_that_began_earlier_says_when() -> None:
+    claims = answer(10 * DAY, 60), answer(90 * DAY, 160)
+    found = await digest_of(*claims, since=90 * DAY - 3600, now=90 * DAY + 1)
+    assert found.new is not None
+    assert found.new.since == 10 * DAY
+    assert " since 1970-01-11 00:00, as " in found.lines[1]
+    found = await digest_of(*claims, since=10 * DAY, now=90 * DAY + 1)
+    assert "since" not in found.lines[1]
+    found = await digest_of(
+        answer(10 * DAY, 60), answer(90 * DAY, 60), since=80 * DAY, now=91 * DAY
+    )
+    assert found.lines[1].startswith("no change seen since 1970-01-11 00:00; up to ")
+
+
+@pytest.mark.parametrize(
+    ("value", "line"),
+    [
+        (5, "no change since 1970-01-11 00:00, exact"),
+        (8, "+3 since 1970-01-11 00:00, exact then and now"),
+    ],
+)
+def test_exact_numbers_say_from_when(value: int, line: str) -> None:
+    then = Point.sample(10 * DAY, 5, 5, 5, exact=True, unit="distinct_authors")
+    now = msgspec.structs.replace(then, at=21 * DAY, value=value)
+    one = WatchDigest(
+        name="w", query="followers", since=20 * DAY, asked_at=21 * DAY, now=now, then=then
+    )
+    assert one.lines[1] == line
+    moved = msgspec.structs.replace(one, since=10 * DAY)
+    assert " since " not in moved.lines[1]
+
+
+async def test_a_failure_does_not_replace_the_registers_of_its_day() -> None:
+    claims = answer(10 * DAY, 60), failure(10 * DAY + 9), answer(20 * DAY, 160)
+    found = await digest_of(*claims, since=15 * DAY, now=21 * DAY)
+    assert found.new is not None
+    assert found.new.low <= 100 <= found.new.high
+    assert (found.came, found.went) == ((), ())
+    later = await digest_of(*claims, failure(20 * DAY + 9), since=15 * DAY, now=21 * DAY)
+    assert later.new == found.new
+    assert (later.came, later.went) == ((), (RELAY,))
+    gone = await digest_of(*claims, failure(20 * DAY + 9), since=21 * DAY, now=22 * DAY)
+    assert (gone.asked_at, gone.went) == (20 * DAY + 9, ())
+
+
+async def test_impossible_registers_give_no_impossible_number() -> None:
+    claims = given(10 * DAY, bytes(256)), given(20 * DAY, b"\xff" * 256)
+    found = await digest_of(*claims, since=15 * DAY, now=21 * DAY)
+    assert found.new is not None
+    assert found.new.low <= found.new.value <= found.new.high <= LARGEST
