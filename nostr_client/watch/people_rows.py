@@ -217,6 +217,8 @@ def _of_lists(
     received, left = log.received(), log.left()
     authors = log.changed(since) | {fact.author for fact in received}
     authors |= {author for author, one in left.items() if one.proven_at >= since}
+    again = _lists_since(conn, log.q, log.relays, left)
+    authors |= {fact.author for fact in again if (fact.found_at or 0) >= since}
     changes = log.changes(authors)
     changed = {(one.relay, one.fact.author) for one in changes}
     constant = {author for _, author in log.giving(authors) - changed}
