@@ -30,6 +30,9 @@ Pattern = Annotated[
         description="a subject, where `*` stands for one token and a last `>` for the rest",
     ),
 ]
+URL_OR_NONE = r"^[!-~]*(?!\n)$"
+"""ASCII without blanks: two of them, each character as three, fit into a request line."""
+
 RelayUrl = Annotated[
     str,
     Meta(
@@ -141,10 +144,20 @@ class AgentApi:
         self,
         name: Name,
         excluded: Annotated[
-            str, Meta(max_length=500, description="as if this relay were excluded, or no longer")
+            str,
+            Meta(
+                max_length=500,
+                pattern=URL_OR_NONE,
+                description="as if this relay were excluded, or no longer",
+            ),
         ] = "",
         trusted: Annotated[
-            str, Meta(max_length=500, description="as if this relay were trusted, or no longer")
+            str,
+            Meta(
+                max_length=500,
+                pattern=URL_OR_NONE,
+                description="as if this relay were trusted, or no longer",
+            ),
         ] = "",
     ) -> schema.Counted:
         """What the number of a watch is made of."""
