@@ -16,6 +16,7 @@ import numpy as np
 
 from agent.relay.limits import CountFigures
 from nostr_client import hll
+from nostr_client.codecs.event import nip01_order
 from nostr_client.errors import NostrTallyError
 from nostr_client.store.select import Page
 from nostr_client.store.snapshot import stream
@@ -157,7 +158,7 @@ class Visible:
         for wanted in mixed:
             found += await self._checked(wanted)
         once = {event.id: event for event in found}
-        return sorted(once.values(), key=lambda e: (-e.created_at, e.id))
+        return sorted(once.values(), key=nip01_order)
 
     async def pages(self, filters: Sequence[Filter]) -> AsyncGenerator[list[Event]]:
         """As `events`, in parts that are read as they are asked for, so that little is in memory.

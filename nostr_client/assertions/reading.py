@@ -15,6 +15,7 @@ from nostr_client.assertions.report import Asserted as Asserted
 from nostr_client.assertions.report import AssertedStatus as AssertedStatus
 from nostr_client.codecs import kinds, nip19
 from nostr_client.codecs.display import age, said
+from nostr_client.codecs.event import nip01_order
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.count.figures import LARGEST
@@ -94,7 +95,7 @@ async def read_declaration(pool: RelayPool, relays: Sequence[str], user: str) ->
     asked = Filter(kinds=[DECLARATION], authors=[user])
     found = await pool.gather(relays, lambda relay: relay.fetch(asked, budget=_BUDGET))
     events = [one.event for page in found.answers.values() for one in page.events]
-    return max(events, key=lambda one: (one.created_at, one.id), default=None)
+    return min(events, key=nip01_order, default=None)
 
 
 async def read_assertions(
@@ -151,7 +152,7 @@ def newest_card(events: Iterable[Event], subject: Subject) -> Event | None:
         and one.first_tag("d") == subject.name
         and not any(_deletes(deletion, one) for deletion in deletions)
     )
-    return min(cards, key=lambda one: (-one.created_at, one.id), default=None)
+    return min(cards, key=nip01_order, default=None)
 
 
 def _deletes(deletion: Event, card: Event) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Annotated, Final
+from typing import Annotated, Any, Final, Protocol
 
 import msgspec
 from msgspec import Meta
@@ -67,6 +67,23 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     def __repr__(self) -> str:
         shown = f"id={self.id!r}, kind={self.kind}, pubkey={self.pubkey!r}"
         return f"Event({shown}, tags={len(self.tags)}, content={clip(self.content, 40)!r})"
+
+
+class Dated(Protocol):
+    """An event, or what is kept of one."""
+
+    @property
+    def created_at(self) -> int: ...
+    @property
+    def id(self) -> str | bytes: ...
+
+
+def nip01_order(one: Dated) -> tuple[int, Any]:
+    """Return a sort key: newer first, of one second the lower id (NIP-01).
+
+    Of the versions of a replaceable event, the first is the one that counts.
+    """
+    return -one.created_at, one.id
 
 
 class EventTemplate(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from nostr_client.codecs import nip19
+from nostr_client.codecs.event import nip01_order
 from nostr_client.codecs.kinds import METADATA
 from nostr_client.errors import clip
 
@@ -108,14 +109,10 @@ def names_of(profiles: Iterable[Event]) -> dict[str, str]:
     newest: dict[str, Event] = {}
     for event in profiles:
         known = newest.get(event.pubkey)
-        if event.kind == METADATA and (known is None or _newer(event, known)):
+        if event.kind == METADATA and (known is None or nip01_order(event) < nip01_order(known)):
             newest[event.pubkey] = event
     named = ((pubkey, profile_name(event.content)) for pubkey, event in newest.items())
     return {pubkey: name for pubkey, name in named if name is not None}
-
-
-def _newer(one: Event, other: Event) -> bool:
-    return (-one.created_at, one.id) < (-other.created_at, other.id)
 
 
 def person(pubkey: str, names: Mapping[str, str]) -> str:

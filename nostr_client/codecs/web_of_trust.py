@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from nostr_client.codecs import nip19
+from nostr_client.codecs.event import nip01_order
 from nostr_client.codecs.kinds import CONTACTS, MUTE_LIST
 from nostr_client.errors import InvalidInput, clip
 
@@ -117,7 +118,7 @@ def links_of(events: Iterable[Event]) -> dict[str, Links]:
     for event in events:
         key = event.pubkey, event.kind
         known = newest.get(key)
-        if event.kind in LISTS and (known is None or _order(event) < _order(known)):
+        if event.kind in LISTS and (known is None or nip01_order(event) < nip01_order(known)):
             newest[key] = event
     found: dict[str, Links] = {}
     for (author, kind), event in newest.items():
@@ -126,10 +127,6 @@ def links_of(events: Iterable[Event]) -> dict[str, Links]:
         own = links._replace(follows=named) if kind == CONTACTS else links._replace(mutes=named)
         found[author] = own
     return found
-
-
-def _order(event: Event) -> tuple[int, str]:
-    return -event.created_at, event.id  # of two at one time, the lower id is the newer (NIP-01)
 
 
 def followed(root: Root, links: Mapping[str, Links]) -> frozenset[str]:

@@ -15,6 +15,7 @@ import msgspec
 
 from nostr_client import hll
 from nostr_client.codecs.display import plural
+from nostr_client.codecs.event import nip01_order
 from nostr_client.codecs.filters import Filter
 from nostr_client.count.merge import Retracted
 from nostr_client.errors import RelayError
@@ -73,7 +74,7 @@ async def compare_lists(
     unsure = frozenset[bytes]().union(*givers.unknown.values())
     for author in suspects - unsure:
         lists = [*lacking.given[author], *givers.given.get(author, [])]
-        if not ask.holds(min(lists, key=lambda e: (-e.created_at, e.id))):
+        if not ask.holds(min(lists, key=nip01_order)):
             known |= {bytes.fromhex(one.id): author for one in lists if ask.holds(one)}
     return {
         url: Retracted(

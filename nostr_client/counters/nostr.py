@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from nostr_client.codecs import kinds
-from nostr_client.codecs.event import EventTemplate
+from nostr_client.codecs.event import EventTemplate, nip01_order
 from nostr_client.codecs.filters import Filter
 from nostr_client.counters import lineage
 from nostr_client.counters.engine.take import Batch, check_batch
@@ -112,4 +112,4 @@ def newest(events: Iterable[Event], asked: Filter, now: float) -> Event | None:
     One dated more than AHEAD_S after `now` does not, until then.
     """
     good = [one for one in events if asked.matches(one) and one.created_at <= now + AHEAD_S]
-    return min(good, key=lambda one: (-one.created_at, one.id), default=None)
+    return min(good, key=nip01_order, default=None)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import msgspec
 
+from nostr_client.codecs.event import nip01_order
 from nostr_client.codecs.keys import VerifiedEvent
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.errors import (
@@ -324,7 +325,7 @@ class RelayPool:
         once = {one.id: one for page in pages.values() for one in page.events}
         late = {url: page.error for url, page in pages.items() if page.error is not None}
         return FetchResult(
-            events=tuple(sorted(once.values(), key=lambda one: (-one.created_at, one.id))),
+            events=tuple(sorted(once.values(), key=nip01_order)),
             errors=MappingProxyType({**found.errors, **late}),
             complete=not found.errors and all(page.complete for page in pages.values()),
         )

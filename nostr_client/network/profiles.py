@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from nostr_client.codecs.event import nip01_order
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.kinds import METADATA
 from nostr_client.errors import RelayError
@@ -34,12 +35,8 @@ async def newest_profiles(
     newest: dict[str, VerifiedEvent] = {}
     for one in (one for task in tasks for one in task.result()):
         other = newest.get(one.event.pubkey, one)
-        newest[one.event.pubkey] = min(one, other, key=_order)
+        newest[one.event.pubkey] = min(one, other, key=nip01_order)
     return newest
-
-
-def _order(one: VerifiedEvent) -> tuple[int, str]:
-    return -one.event.created_at, one.event.id
 
 
 async def _read(relay: Relay, asked: Filter, seconds: float) -> list[VerifiedEvent]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nostr_client import hll
+from nostr_client.codecs.event import nip01_order
 from nostr_client.codecs.references import people_named
 from nostr_client.count.claims import VOID
 from nostr_client.count.claims.changes import Departure, Received, leave
@@ -168,7 +169,7 @@ def _departure(
     known: _Known, lists: Iterable[Event], holds: Callable[[Event], bool]
 ) -> Departure | None:
     """Return what an author's newest list proves: that it is newer, and no longer matches."""
-    newest = min(lists, key=lambda one: (-one.created_at, one.id), default=None)
+    newest = min(lists, key=nip01_order, default=None)
     if newest is None or holds(newest):
         return None
     id = bytes.fromhex(newest.id)
@@ -211,7 +212,7 @@ def _missing(
         held = (row for row in conn.execute(_HELD, (key, VOID)) if row[0] in wanted)
         for author, one in _newest(held).items():
             last = found.get(author, one)
-            found[author] = min(last, one, key=lambda known: (-known.created_at, known.id))
+            found[author] = min(last, one, key=nip01_order)
     left = dict(conn.execute(_LEFT, (key,)).fetchall())
     return {a: one for a, one in found.items() if left.get(a, -1) < one.created_at}
 

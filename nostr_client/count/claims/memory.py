@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from nostr_client.codecs.event import nip01_order
 from nostr_client.count.claims.coverage import Changes, Drift, Mark
 from nostr_client.count.merge import Reading, Receipt
 
@@ -192,8 +193,8 @@ class ListMemory:
 
 
 def supersedes(event: Held, other: Held) -> bool:
-    """Return the winning version: the newer, of equals the one with the lower id (NIP-01)."""
-    return (-event.created_at, event.id) < (-other.created_at, other.id)
+    """Whether an event wins as the newer version."""
+    return nip01_order(event) < nip01_order(other)
 
 
 def is_newer(event: Held | None, other: Held) -> bool:

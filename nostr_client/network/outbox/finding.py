@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 import msgspec
 
 from nostr_client.codecs import nip19
+from nostr_client.codecs.event import nip01_order
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.errors import clip
@@ -254,10 +255,8 @@ def usable_hints(hints: Iterable[str], choice: RelayChoice) -> list[str]:
 
 
 def _is_newer(event: Event, other: Event | None) -> bool:
-    """Which of two replaceable events holds: the newer, of equals the lower id (NIP-01)."""
-    if other is None:
-        return True
-    return (-event.created_at, event.id) < (-other.created_at, other.id)
+    """Whether a replaceable event holds before the other, if there is one."""
+    return other is None or nip01_order(event) < nip01_order(other)
 
 
 def _batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
