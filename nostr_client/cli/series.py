@@ -76,20 +76,7 @@ def lines_of(points: Sequence[Point], most: int = 20) -> list[str]:
 
 def number(point: Point) -> str:
     """Return a point's number with its precision, as `count` prints it."""
-    from nostr_client.codecs.display import said
-    from nostr_client.count.merge import Figure
-
-    lower_bound = point.high is None and not point.as_said
-    return said(
-        Figure(
-            value=point.value,
-            low=point.low,
-            high=point.high,
-            exact=point.exact,
-            lower_bound=lower_bound,
-            as_said=point.as_said,
-        )
-    )
+    return display.said(point.figure)
 
 
 def moment(at: float | None) -> str:

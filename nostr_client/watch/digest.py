@@ -9,7 +9,6 @@ import msgspec
 
 from nostr_client.codecs.display import minute, plural, said
 from nostr_client.codecs.relay_url import normalize
-from nostr_client.count.figures import Figure
 from nostr_client.watch.history import Point
 from nostr_client.watch.people import Person
 
@@ -92,18 +91,7 @@ def _number(one: WatchDigest) -> str:
     if one.now is None:
         return "not known yet"
     unit = "events" if one.now.unit == "events" else "distinct authors"
-    return f"{said(_figure(one.now))} {unit}"
-
-
-def _figure(point: Point) -> Figure:
-    return Figure(
-        value=point.value,
-        low=point.low,
-        high=point.high,
-        exact=point.exact,
-        lower_bound=point.high is None and not point.as_said,
-        as_said=point.as_said,
-    )
+    return f"{said(one.now.figure)} {unit}"
 
 
 def _change(one: WatchDigest) -> str:

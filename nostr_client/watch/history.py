@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from nostr_client.codecs import display
+from nostr_client.count.figures import Figure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -78,6 +79,18 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
             unit=unit,
             least=value,
             most=value,
+        )
+
+    @property
+    def figure(self) -> Figure:
+        """The number with its precision."""
+        return Figure(
+            value=self.value,
+            low=self.low,
+            high=self.high,
+            exact=self.exact,
+            lower_bound=self.high is None and not self.as_said,
+            as_said=self.as_said,
         )
 
 

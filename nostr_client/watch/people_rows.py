@@ -29,7 +29,7 @@ from nostr_client.watch.people import (
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from nostr_client.codecs.event import Event
     from nostr_client.count.figures import Figure
@@ -78,10 +78,7 @@ _NAMELESS: Final = (
     "SELECT r FROM claim WHERE q = ? AND answered AND registers IS NOT NULL AND method <> 'events'"
 )
 _NAMED: Final = "SELECT r, author, id FROM claim_event WHERE q = ? AND amount <> ?"
-_FOUND: Final = (
-    "SELECT r, author, author, id, created_at, amount, NULL, seen_at FROM claim_event"
-    " WHERE q = ? AND amount <> ?"
-)
+_FOUND: Final = "SELECT author, author, id, created_at, amount, NULL, seen_at FROM " + _GIVEN
 
 
 def read(
@@ -110,15 +107,16 @@ def read(
     else:
         found = _of_events(conn, query, log, since, now)
     people = newest_first(found)
-    known = log.authors()
-    counted = _counted(conn, query, log.q, urls, excluded, now) if figure else 0
     is_nameless = any(r in log.relays for (r,) in conn.execute(_NAMELESS, (log.q,)))
+    nameless = None
+    if figure and is_nameless and query.unit is Unit.AUTHORS:
+        nameless = unnamed(figure, _counted(conn, query, log.q, urls, excluded, now))
     return People(
         since=since,
         people=_named(conn, people[:limit]),
         more=max(0, len(people) - limit),
-        known=known,
-        unnamed=unnamed(figure, counted) if is_nameless and query.unit is Unit.AUTHORS else None,
+        known=log.authors(),
+        unnamed=nameless,
     )
 
 
@@ -186,6 +184,16 @@ class _Log:
         rows = self._conn.execute(sql, (self.q, VOID))
         return {(r, author) for r, author in rows if author in authors}
 
+    def lists_of(self, left: Collection[bytes]) -> list[Fact]:
+        """Return the lists with the key that relays give of authors with a list that lacks it.
+
+        A newer version of what a relay gave from the start has no change of its own.
+        """
+        if not left:
+            return []
+        rows = self._conn.execute(_FOUND.format_map(self._names), (self.q, VOID))
+        return [Fact(*one) for one in rows if one[0] in left]
+
     def first_reading(self, since: int, now: int) -> list[Fact]:
         """Return the newest events of the first readings that say a time from `since` to `now`."""
         return [
@@ -217,13 +225,13 @@ def _of_lists(
     received, left = log.received(), log.left()
     authors = log.changed(since) | {fact.author for fact in received}
     authors |= {author for author, one in left.items() if one.proven_at >= since}
-    again = _lists_since(conn, log.q, log.relays, left)
-    authors |= {fact.author for fact in again if (fact.found_at or 0) >= since}
+    given = log.lists_of(left)
+    authors |= {fact.author for fact in given if (fact.found_at or 0) >= since}
     changes = log.changes(authors)
     changed = {(one.relay, one.fact.author) for one in changes}
     constant = {author for _, author in log.giving(authors) - changed}
     facts = [one.fact for one in changes] + received
-    left = {author: one for author, one in left.items() if author in authors}
+    read, left = left.keys(), {a: one for a, one in left.items() if a in authors}
     losses = sorted((f.lost_at, f.author) for f in facts if f.lost_at is not None)
     gone = {author: at for at, author in losses if author not in constant}
     last = sorted(gone, key=gone.__getitem__)[-MOST_STORED:]
@@ -232,21 +240,9 @@ def _of_lists(
         if before is None or before.created_at < one.created_at:
             is_past = one.created_at <= now
             left[author] = one if is_past else one._replace(proven_at=gone[author])
-    facts += _lists_since(conn, log.q, log.relays, left)
+    given += log.lists_of(left.keys() - read)
+    facts += [one for one in given if one.author in left]
     return of_lists(facts, constant, left, since)
-
-
-def _lists_since(
-    conn: sqlite3.Connection, q: int, relays: Collection[int], left: Mapping[bytes, Left]
-) -> list[Fact]:
-    """Return the lists with the key that relays give of authors with a list that lacks it.
-
-    A newer version of what a relay gave from the start has no change of its own.
-    """
-    if not left:
-        return []
-    rows = conn.execute(_FOUND, (q, VOID))
-    return [Fact(*fact) for r, *fact in rows if r in relays and fact[0] in left]
 
 
 def _left_in_store(
