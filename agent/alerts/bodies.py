@@ -34,10 +34,10 @@ TEXT: Final = "text/plain; charset=utf-8"
 
 COVERAGE: Final = "coverage:"
 
-_MOST_NAMED: Final = 5
+_MOST_RELAYS: Final = 5
 """Relays named in a text; the JSON has all."""
 
-MOST_NAMED: Final = 3
+_MOST_PEOPLE: Final = 3
 """People of a text: it is one line."""
 
 MOST_LISTED: Final = 20
@@ -116,7 +116,7 @@ def text_of(crossing: Crossing) -> str:
     number = "no number" if watch.figure is None else number_of(watch.figure)
     unit = f" {watch.unit.replace('_', ' ')}" if watch.unit and watch.figure else ""
     why = "a relay's claim is not believed" if crossing.when == LIES else crossing.when
-    who = f"; {newest_names(crossing.people, MOST_NAMED)}" if crossing.people else ""
+    who = f"; {newest_names(crossing.people, _MOST_PEOPLE)}" if crossing.people else ""
     return f"{watch.spec.name}: {number}{unit}; {why}{who}"
 
 
@@ -125,9 +125,9 @@ def _words(one: Covered) -> str:
     total = len(one.run.relays)
     listed = ", ".join(
         f"{clip(each.relay, 60)} has {percent(each.share or 0.0)}"
-        for each in one.below[:_MOST_NAMED]
+        for each in one.below[:_MOST_RELAYS]
     )
-    more = ", …" if len(one.below) > _MOST_NAMED else ""
+    more = ", …" if len(one.below) > _MOST_RELAYS else ""
     unknown = f"; {len(one.unknown)} not compared" if one.unknown else ""
     return (
         f"{one.name}: {len(one.below)} of {plural(total, 'relay')} lack too many of"

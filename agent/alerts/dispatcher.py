@@ -93,7 +93,7 @@ class AlertDispatcher:
     ) -> None:
         """Compare a watch's number with the lines of its alerts.
 
-        `urls`: the normalised relays that count; only people whom these give are named.
+        `urls`: the normalised relays that count; people come from these alone.
         """
         if not spec.alerts or watch.figure is None:
             return

@@ -33,6 +33,7 @@ Pattern = Annotated[
 URL_OR_NONE = r"^[!-~]*(?!\n)$"
 """ASCII without blanks: two of them, each character as three, fit into a request line."""
 
+Since = Annotated[float, Meta(ge=0, le=1e12)]
 RelayUrl = Annotated[
     str,
     Meta(
@@ -170,7 +171,7 @@ class AgentApi:
     async def history(
         self,
         name: Name,
-        since: Annotated[float, Meta(ge=0, le=1e12)] = 0.0,
+        since: Since = 0.0,
         limit: Limit = 2000,
     ) -> schema.History:
         """The numbers of a watch.
@@ -182,7 +183,7 @@ class AgentApi:
     async def people(
         self,
         name: Name,
-        since: Annotated[float, Meta(ge=0, le=1e12)] = 0.0,
+        since: Since = 0.0,
         limit: SmallLimit = 200,
     ) -> schema.People:
         """Who did what, newest first.
@@ -191,7 +192,7 @@ class AgentApi:
         """
 
     @route("GET", "/v1/digest", takes=90.0)
-    async def digest(self, since: Annotated[float, Meta(ge=0, le=1e12)] = 0.0) -> schema.Digest:
+    async def digest(self, since: Since = 0.0) -> schema.Digest:
         """What changed for all watches since a time."""
 
     @route("GET", "/badge/{name}.svg", media=SVG)
@@ -249,7 +250,7 @@ class AgentApi:
     async def coverage_history(
         self,
         name: Name,
-        since: Annotated[float, Meta(ge=0, le=1e12)] = 0.0,
+        since: Since = 0.0,
         limit: SmallLimit = 400,
     ) -> schema.CoverageHistory:
         """The runs of a coverage.

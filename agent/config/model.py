@@ -353,7 +353,11 @@ class AssertionsSection(Section, frozen=True):
         Meta(max_length=100_000, description="npub, note, nevent, naddr, or i:IDENTIFIER (NIP-73)"),
     ] = ()
     followed_by: Annotated[
-        str, Meta(max_length=200, description="a key: everybody whom it follows, by the store")
+        str,
+        Meta(
+            max_length=200,
+            description="a key; the people it follows, by the stored list, get cards",
+        ),
     ] = ""
     interval: Annotated[
         Duration, Meta(description="how often the store is counted; each run reads all its events")

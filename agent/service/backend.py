@@ -57,6 +57,7 @@ class AgentBackend(CounterCalls):
     def __init__(self, agent: Agent, config_path: str) -> None:
         super().__init__(agent.parts.counters, agent.feed)
         self._agent = agent
+        self._read = agent.parts.store.database.read
         self._config_path = config_path
         self.relay_url = ""
         self.restart_for: tuple[str, ...] = ()
@@ -148,7 +149,7 @@ class AgentBackend(CounterCalls):
             return None
         result = await self._agent.engine.explain(name)
         excluded = excluded_of(result.counted())
-        return await self._agent.parts.store.database.read(
+        return await self._read(
             lambda conn: digest_rows.read(
                 conn, name, one.query, since, now, urls=one.counted, excluded=excluded
             )
@@ -231,24 +232,21 @@ class AgentBackend(CounterCalls):
     async def claims(self, name: str, relay: str) -> schema.PastClaims:
         self._watched(name)
         key, url = self._agent.engine.watches[name].key, normalize(relay)
-        found = await self._agent.parts.store.database.read(
-            lambda conn: past_answers(conn, key, url)
-        )
+        found = await self._read(lambda conn: past_answers(conn, key, url))
         return schema.PastClaims(watch=name, relay=relay, claims=tuple(found))
 
     async def history(self, name: str, since: float = 0.0, limit: int = 2000) -> schema.History:
         self._watched(name)
-        database = self._agent.parts.store.database
-        points = await database.read(
+        points = await self._read(
             lambda conn: repository.points(conn, name, int(since), most=limit)
         )
-        asked_at = await database.read(lambda conn: repository.asked_at(conn, name))
+        asked_at = await self._read(lambda conn: repository.asked_at(conn, name))
         return schema.History(watch=name, asked_at=asked_at, points=tuple(points))
 
     async def people(self, name: str, since: float = 0.0, limit: int = 200) -> schema.People:
         state, one = self._watched(name), self._agent.engine.watches[name]
         excluded = excluded_of((await self._agent.engine.explain(name)).counted())
-        return await self._agent.parts.store.database.read(
+        return await self._read(
             lambda conn: people_rows.read(
                 conn,
                 one.query,
@@ -355,8 +353,7 @@ class AgentBackend(CounterCalls):
         self, name: str, since: float = 0.0, limit: int = 400
     ) -> schema.CoverageHistory:
         self._covered(name)
-        database = self._agent.parts.store.database
-        runs = await database.read(lambda conn: coverage_runs.runs(conn, name, since, limit))
+        runs = await self._read(lambda conn: coverage_runs.runs(conn, name, since, limit))
         return schema.CoverageHistory(coverage=name, runs=tuple(runs))
 
     async def run_coverage(self, name: str) -> schema.Done:
