@@ -8,28 +8,34 @@ from typing import TYPE_CHECKING
 import click
 
 from nostr_client import __version__
-from nostr_client.cli.entry import Entry, LazyGroup, run_command
+from nostr_client.cli.entry import CommandEntry, LazyGroup, run_command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 COMMANDS = {
-    "run": Entry("agent.commands.run:run", "Run the agent in the foreground."),
-    "init": Entry("agent.commands.init:init", "Write a commented configuration."),
-    "check": Entry("agent.commands.init:check", "Say what is wrong with the configuration."),
-    "status": Entry("agent.commands.status:status", "Whether the agent runs and is ready."),
-    "reload": Entry("agent.commands.status:reload", "Read the configuration again."),
-    "retention": Entry("agent.commands.status:retention", "What is removed when it gets old."),
-    "logs": Entry("agent.commands.status:logs", "The newest lines of the log."),
-    "backup": Entry("agent.commands.backup:backup", "Copy the store, checked."),
-    "restore": Entry("agent.commands.backup:restore", "Put a backup in the store's place."),
-    "archive": Entry("agent.commands.archive:archive", "Events in files: JSONL or Parquet."),
-    "reindex": Entry("agent.commands.reindex:reindex", "Rebuild all that is derived, in bulk."),
-    "install-service": Entry(
+    "run": CommandEntry("agent.commands.run:run", "Run the agent in the foreground."),
+    "init": CommandEntry("agent.commands.init:init", "Write a commented configuration."),
+    "check": CommandEntry("agent.commands.init:check", "Say what is wrong with the configuration."),
+    "status": CommandEntry("agent.commands.status:status", "Whether the agent runs and is ready."),
+    "reload": CommandEntry("agent.commands.status:reload", "Read the configuration again."),
+    "retention": CommandEntry(
+        "agent.commands.status:retention", "What is removed when it gets old."
+    ),
+    "logs": CommandEntry("agent.commands.status:logs", "The newest lines of the log."),
+    "backup": CommandEntry("agent.commands.backup:backup", "Copy the store, checked."),
+    "restore": CommandEntry("agent.commands.backup:restore", "Put a backup in the store's place."),
+    "archive": CommandEntry("agent.commands.archive:archive", "Events in files: JSONL or Parquet."),
+    "reindex": CommandEntry(
+        "agent.commands.reindex:reindex", "Rebuild all that is derived, in bulk."
+    ),
+    "install-service": CommandEntry(
         "agent.commands.install:install_service", "Have systemd or launchd run the agent."
     ),
-    "demo": Entry("agent.commands.demo:demo", "All of it in seconds, on local relays."),
-    "relay": Entry("agent.relay.command:relay", "Serve a store as a relay, and nothing else."),
+    "demo": CommandEntry("agent.commands.demo:demo", "All of it in seconds, on local relays."),
+    "relay": CommandEntry(
+        "agent.relay.command:relay", "Serve a store as a relay, and nothing else."
+    ),
 }
 """One line per subcommand; its module is imported when the subcommand is run."""
 

@@ -122,7 +122,7 @@ class RetentionRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     keep_authors: Annotated[tuple[Key, ...], Meta(description="except of these keys")] = ()
 
 
-class Added(NamedTuple):
+class StoredNames(NamedTuple):
     """Names of the watches and syncs that commands and the API added to the store."""
 
     watches: frozenset[str] = frozenset()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from agent.specs import Added
+from agent.specs import StoredNames
 from nostr_client.store.migrate import Schema, run_script
 from nostr_client.watch import repository
 from nostr_client.watch.definition import Watch
@@ -70,11 +70,11 @@ def added(conn: sqlite3.Connection, kind: str) -> frozenset[str]:
     return frozenset(name for (name,) in conn.execute(sql, (kind,)))
 
 
-def all_added(conn: sqlite3.Connection) -> Added:
+def all_added(conn: sqlite3.Connection) -> StoredNames:
     """Names that the configuration file did not add; none of a table that does not exist yet."""
     sql = "SELECT name FROM sqlite_schema WHERE name IN ('watch', 'agent_spec')"
     tables = {name for (name,) in conn.execute(sql)}
-    return Added(
+    return StoredNames(
         added(conn, WATCH) if "watch" in tables else frozenset(),
         added(conn, SYNC) if "agent_spec" in tables else frozenset(),
     )

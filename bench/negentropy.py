@@ -23,7 +23,7 @@ import numpy as np
 
 from bench.report import Report, arguments, cpu_once
 from nostr_client.negentropy.bridge import Bridge
-from nostr_client.negentropy.chunks import CHUNK_ITEMS, ChunkedStorage, Head, head_of, record
+from nostr_client.negentropy.chunks import CHUNK_ITEMS, ChunkedStorage, ChunkHeader, head_of, record
 from nostr_client.negentropy.columns import ArrayStorage
 from nostr_client.negentropy.reconcile import Initiator, Responder
 
@@ -266,7 +266,7 @@ def kept(report: Report, items: int) -> None:
             made[at] = load(at)
         return made[at]
 
-    def storage(of: list[Head]) -> ChunkedStorage:
+    def storage(of: list[ChunkHeader]) -> ChunkedStorage:
         return ChunkedStorage(of, chunk)
 
     def run() -> None:

@@ -23,7 +23,7 @@ from agent.reindex.protocol import STAGES, Stage
 from agent.reindex.reporter import tree, tree_cpu
 from bench.reindex_events import store_of
 from bench.report import Report, arguments
-from nostr_client.store.index_schema import Mark
+from nostr_client.store.index_schema import IndexedState
 from nostr_client.store.tombstones import from_store
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def numpy_registers(store: Path) -> Registers:
     stages events, tags and registers do it; `narrow` is from sorted keys on, nothing written."""
     start, cpu = time.monotonic(), time.process_time()
     with closing(inputs.open_store(store)) as conn:
-        read = from_store(conn, Mark.of_store(conn).next_seq)
+        read = from_store(conn, IndexedState.of_store(conn).next_seq)
         made = reference.from_store_rows(read, inputs.Settings(now=0))
     before = time.process_time()
     tables = {name: list(made.rows(name)) for name in ("hot", "hot_author")}

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Awaitable, Callable, Iterator
 
-    from nostr_client.store.base import Status
+    from nostr_client.store.base import SaveStatus
 
 EVENTS, QUICK = 600_000, 6_000
 BATCH = 20_000
@@ -46,9 +46,9 @@ def batches(path: Path) -> Iterator[list[bytes]]:
             yield batch
 
 
-async def fill_ours(store: SqliteStore, path: Path) -> tuple[float, Counter[Status]]:
+async def fill_ours(store: SqliteStore, path: Path) -> tuple[float, Counter[SaveStatus]]:
     """CPU seconds of the writer thread, and what became of the events."""
-    statuses: Counter[Status] = Counter()
+    statuses: Counter[SaveStatus] = Counter()
     spent = 0.0
     for batch in batches(path):
         events = [VerifiedEvent(parse_event(line)) for line in batch]

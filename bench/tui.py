@@ -50,10 +50,12 @@ def watches(n: int) -> list[schema.WatchState]:
     ]
 
 
-def relays(n: int) -> list[schema.Relay]:
+def relays(n: int) -> list[schema.RelayState]:
     """Relays that are there."""
     return [
-        schema.Relay(url=f"wss://relay{i:03d}.example.com", status="connected", latency_ms=40.0 + i)
+        schema.RelayState(
+            url=f"wss://relay{i:03d}.example.com", status="connected", latency_ms=40.0 + i
+        )
         for i in range(n)
     ]
 

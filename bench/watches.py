@@ -27,14 +27,14 @@ from bench.watchrelays import START
 from nostr_client.cli.gc_tuning import prepare_for_long_runs
 from nostr_client.client import AT_ONCE, TOTAL
 from nostr_client.count.asking import CountOptions
-from nostr_client.count.procedure import Counter
+from nostr_client.count.procedure import CountEngine
 from nostr_client.network.outbox import RelayChoice, choose_many
 from nostr_client.network.pool import RelayPool
 from nostr_client.watch import Watch, WatchRepository
 from nostr_client.watch.clock import SystemClock
 from nostr_client.watch.engine import Engine
-from nostr_client.watch.scheduler import Limits, Moment
-from nostr_client.watch.state import Merge, Wanted
+from nostr_client.watch.scheduler import LaneLimits, Moment
+from nostr_client.watch.state import Merge, WatchSet
 from nostr_client.watch.worker import LibraryLog, Worker
 
 if TYPE_CHECKING:
@@ -175,9 +175,9 @@ class Bench:
         self._clock = BenchClock()
         self._figures: dict[str, int | None] = {}
         worker = Worker(
-            self._clock, LibraryLog(), Limits(per_lane=AT_ONCE, total=TOTAL, catch_up=0)
+            self._clock, LibraryLog(), LaneLimits(per_lane=AT_ONCE, total=TOTAL, catch_up=0)
         )
-        counter = Counter(book=book.claims, now=self._clock.wall)
+        counter = CountEngine(book=book.claims, now=self._clock.wall)
         self._engine = Engine(
             worker,
             LibraryLog(),
@@ -197,7 +197,7 @@ class Bench:
         """Have an engine that wants these watches."""
         for url in {url for one in made for url in one.relays}:
             note(self._pool.relay(url), self._relays.asked)
-        self._engine.wanted = Wanted({one.name: one for one in made})
+        self._engine.wanted = WatchSet({one.name: one for one in made})
         await self._engine.refresh()
 
     async def round(self, expected: int) -> float:

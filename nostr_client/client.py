@@ -27,7 +27,7 @@ from nostr_client.codecs.relay_url import normalize
 from nostr_client.count.asking import CountOptions
 from nostr_client.count.claims import CLAIMS, ClaimBook
 from nostr_client.count.merge import TrustPolicy
-from nostr_client.count.procedure import Counter
+from nostr_client.count.procedure import CountEngine
 from nostr_client.count.queries import Query, target_of
 from nostr_client.count.queries import query as make_query
 from nostr_client.count.wallets.rows import WALLETS
@@ -42,8 +42,8 @@ from nostr_client.watch.clock import SystemClock
 from nostr_client.watch.definition import Watch
 from nostr_client.watch.engine import Engine
 from nostr_client.watch.repository import WATCHES
-from nostr_client.watch.scheduler import Limits
-from nostr_client.watch.state import Wanted
+from nostr_client.watch.scheduler import LaneLimits
+from nostr_client.watch.state import WatchSet
 from nostr_client.watch.watching import Watching
 from nostr_client.watch.worker import LibraryLog, Worker
 
@@ -63,13 +63,13 @@ if TYPE_CHECKING:
     from nostr_client.store.base import EventStore
     from nostr_client.store.sqlite import SqliteStore
     from nostr_client.sync.coverage import Coverage, Look
-    from nostr_client.sync.coverage.plan import Plan
+    from nostr_client.sync.coverage.plan import CoveragePlan
     from nostr_client.sync.coverage.relays import CoverageRelays
     from nostr_client.sync.coverage.repair import RepairReport
     from nostr_client.sync.memory import SyncMemory
     from nostr_client.sync.procedure import OnProgress, Question
     from nostr_client.sync.report import SyncReport
-    from nostr_client.sync.sent import Sent
+    from nostr_client.sync.sent import RepairAttempts
     from nostr_client.watch.repository import WatchRepository
     from nostr_client.watch.state import Merge
 
@@ -130,13 +130,13 @@ class NostrClient:
             keep=self._keep if keep_events else None,
             stored=self._events,
         )
-        self._counter = Counter(policy=trust, trusted=_named(trusted).keys(), now=now)
+        self._counter = CountEngine(policy=trust, trusted=_named(trusted).keys(), now=now)
         self._counter.book = store if isinstance(store, ClaimBook) else None
         self._path = store if isinstance(store, (str, Path)) else None
         self._owned: SqliteStore | None = None
         self._owned_book: ClaimBook | None = None
         self._memory: SyncMemory | None = None
-        self._sent: Sent | None = None
+        self._sent: RepairAttempts | None = None
         self._signer = signer
         self._now = now
         self._opening = asyncio.Lock()
@@ -302,7 +302,7 @@ class NostrClient:
     async def engine(
         self,
         merged: Callable[[Merge], Awaitable[None]],
-        wanted: Wanted,
+        wanted: WatchSet,
         *,
         book: WatchRepository | None = None,
     ) -> AsyncIterator[Engine]:
@@ -322,7 +322,7 @@ class NostrClient:
         worker = Worker(
             SystemClock(self._now),
             LibraryLog(),
-            Limits(per_lane=AT_ONCE, total=TOTAL, catch_up=0.0),
+            LaneLimits(per_lane=AT_ONCE, total=TOTAL, catch_up=0.0),
             fatal=(NostrTallyError,),
         )
         async with AsyncExitStack() as stack:
@@ -345,7 +345,7 @@ class NostrClient:
             engine.wanted = wanted
             yield engine
 
-    def wanted(self, watches: Iterable[Watch], questions: Mapping[str, Query] = {}) -> Wanted:
+    def wanted(self, watches: Iterable[Watch], questions: Mapping[str, Query] = {}) -> WatchSet:
         """Return what an engine of this client keeps fresh.
 
         Watches without relays are asked on this client's own, or on those of their targets' authors
@@ -353,7 +353,7 @@ class NostrClient:
         name, those that are not the watch's own.
         """
         keeps = {} if self._counting.keep is None else {"keep": True}
-        return Wanted(
+        return WatchSet(
             watches={one.name: msgspec.structs.replace(one, **keeps) for one in watches},
             questions=questions,
             default=tuple(self._relays.values()),
@@ -623,7 +623,7 @@ class NostrClient:
         named = self._chosen(relays or None) if relays or not written else []
         return await coverage.look(question, named, written=written, budget=budget, options=options)
 
-    async def plan_repair(self, coverage: Coverage) -> Plan:
+    async def plan_repair(self, coverage: Coverage) -> CoveragePlan:
         """Return what a repair of a coverage of this client would send to which relay, and what
         not.
 
@@ -634,7 +634,9 @@ class NostrClient:
         """
         return await (await self._coverages()).plan(coverage)
 
-    async def repair(self, plan: Plan, *, options: SyncOptions | None = None) -> RepairReport:
+    async def repair(
+        self, plan: CoveragePlan, *, options: SyncOptions | None = None
+    ) -> RepairReport:
         """Execute a plan: deletions first. A relay's failure is in the report.
 
         An event that a relay accepted twice and lost again is not planned a third time; a client
@@ -644,12 +646,12 @@ class NostrClient:
 
     async def _coverages(self) -> CoverageRelays:
         from nostr_client.sync.coverage.relays import CoverageRelays
-        from nostr_client.sync.sent import LocalSent, StoredSent
+        from nostr_client.sync.sent import LocalAttempts, StoredAttempts
 
         memory = await self._memory_of_syncs()
         if self._sent is None:
             stored = self._owned
-            self._sent = LocalSent() if stored is None else StoredSent(stored.database)
+            self._sent = LocalAttempts() if stored is None else StoredAttempts(stored.database)
         return CoverageRelays(
             self.pool,
             memory,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 from nostr_client.client import NostrClient
 from nostr_client.count.asking import CountOptions
 from nostr_client.count.claims import ClaimBook
-from nostr_client.count.procedure import Counter
+from nostr_client.count.procedure import CountEngine
 from nostr_client.options import Options, Timeouts
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class OneByOne:
         self._client = NostrClient(self._urls, options=self._options)
         await self._client.__aenter__()
         self._relays = [self._client.pool.relay(url) for url in self._urls]
-        self._counter = Counter(self._count, book=self.book)
+        self._counter = CountEngine(self._count, book=self.book)
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from nostr_client import count, hll
 from nostr_client.codecs.messages import CountAnswer
-from nostr_client.count.claiming import Found, Outcome, claim_of
-from nostr_client.count.claims import Held, ListMemory, is_answer, reading_of
+from nostr_client.count.claiming import EventsOutcome, RelayOutcome, claim_of
+from nostr_client.count.claims import HeldEvent, ListMemory, is_answer, reading_of
 from nostr_client.count.claims.coverage import DAY, HOUR
 from nostr_client.count.merge import Claim, Method
-from nostr_client.count.procedure import Counter
-from nostr_client.count.rounds import Round
+from nostr_client.count.procedure import CountEngine
+from nostr_client.count.rounds import ReadRound
 from nostr_client.errors import NetworkError, RelayRefused
 from tests.simulation import SimRelay, drive, event
 
@@ -71,9 +71,9 @@ class World:
         self.peers = self._relays(rng, LIES[seed % len(LIES)])
         for peer in self.peers:
             peer.memory = ListMemory(replaces=self.query.one_per_author)
-        self._people: dict[int, list[Held]] = {}
+        self._people: dict[int, list[HeldEvent]] = {}
         self._next = 0
-        self._arrivals: list[tuple[int, int, int, bytes, Held | None]] = []
+        self._arrivals: list[tuple[int, int, int, bytes, HeldEvent | None]] = []
         self._order = 0
         self._initial = rng.randrange(700, 1800)
         self._rates = {
@@ -84,7 +84,7 @@ class World:
         for _ in range(self._initial):
             self._appear(START - rng.randrange(1, 400 * DAY), settled=True)
         self._deliver(START)
-        self._counter = Counter(now=lambda: float(self.now))
+        self._counter = CountEngine(now=lambda: float(self.now))
 
     @staticmethod
     def _relays(rng: random.Random, lie: str) -> list[SimPeer]:
@@ -120,7 +120,7 @@ class World:
         for one in written:
             self._publish(one, at, settled=settled)
 
-    def _publish(self, one: Held, at: int, *, settled: bool) -> None:
+    def _publish(self, one: HeldEvent, at: int, *, settled: bool) -> None:
         for i, peer in enumerate(self.peers):
             if self.rng.random() < peer.coverage:
                 self._schedule(i, self._when(peer, at, settled), one.id, one)
@@ -143,7 +143,7 @@ class World:
             for i, peer in enumerate(self.peers):
                 self._schedule(i, self._when(peer, at, False), one.id, None)
 
-    def _schedule(self, i: int, when: int, id: bytes, one: Held | None) -> None:
+    def _schedule(self, i: int, when: int, id: bytes, one: HeldEvent | None) -> None:
         self._order += 1
         heapq.heappush(self._arrivals, (when, self._order, i, id, one))
 
@@ -219,8 +219,8 @@ class World:
     def _is_away(self, peer: SimPeer) -> bool:
         return START + peer.away[0] * DAY <= self.now < START + peer.away[1] * DAY
 
-    def _claim(self, peer: SimPeer, reading: Round | None) -> None:
-        outcome = Outcome(asked_at=float(self._clock()), count_elapsed=0.1)
+    def _claim(self, peer: SimPeer, reading: ReadRound | None) -> None:
+        outcome = RelayOutcome(asked_at=float(self._clock()), count_elapsed=0.1)
         if self._is_away(peer):
             outcome.count_error = NetworkError("away", relay=peer.name)
         elif peer.kind == "hll":
@@ -253,20 +253,20 @@ class World:
                 told *= 10
         return CountAnswer("q", told, hll=registers)
 
-    def _refused(self, peer: SimPeer) -> Found:
+    def _refused(self, peer: SimPeer) -> EventsOutcome:
         empty = reading_of(ListMemory(), self.now)
         error = RelayRefused("restricted: no", prefix="restricted", relay=peer.name)
-        return Found(reading=empty, elapsed=0.1, error=error)
+        return EventsOutcome(reading=empty, elapsed=0.1, error=error)
 
-    def _read(self, peer: SimPeer) -> Round:
+    def _read(self, peer: SimPeer) -> ReadRound:
         counting = peer.kind == "counting"
         told = peer.relay.count(self.query.filters[0]) if counting else None
-        reading = Round(self.query.filters, clock=self._clock(), reported=told)
+        reading = ReadRound(self.query.filters, clock=self._clock(), reported=told)
         drive(reading, peer.memory, peer.relay, countable=counting)
         return reading
 
-    def _found(self, peer: SimPeer, reading: Round) -> Found:
-        return Found(
+    def _found(self, peer: SimPeer, reading: ReadRound) -> EventsOutcome:
+        return EventsOutcome(
             reading=reading_of(peer.memory, self._clock()),
             elapsed=0.1,
             last_read=peer.memory.mark.last_read,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.messages import Hint
-from nostr_client.count.claims import Held
-from nostr_client.count.rounds import AskCount, ReadPage, Round
-from nostr_client.protocol import Sent, Stamp
+from nostr_client.count.claims import HeldEvent
+from nostr_client.count.rounds import AskCount, ReadPage, ReadRound
+from nostr_client.protocol import Stamp, StoredFrames
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from nostr_client.count.claims import Memory
 
 
-def event(at: int, author: int, n: int = 0, amount: int = 0) -> Held:
+def event(at: int, author: int, n: int = 0, amount: int = 0) -> HeldEvent:
     """An event of a numbered person; `n` tells several of one second apart."""
     key = sha256(b"person %d" % author).digest()
-    return Held(at, sha256(b"%d %d %d" % (at, author, n)).digest(), key, amount)
+    return HeldEvent(at, sha256(b"%d %d %d" % (at, author, n)).digest(), key, amount)
 
 
 class Order(StrEnum):
@@ -43,7 +43,7 @@ class SimRelay:
 
     def __init__(
         self,
-        events: Iterable[Held] = (),
+        events: Iterable[HeldEvent] = (),
         *,
         cap: int = 500,
         order: Order = Order.NEWEST,
@@ -57,12 +57,12 @@ class SimRelay:
         self.read = 0
         self.asked = 0
         self.counts = 0
-        self._events: dict[bytes, Held] = {}
+        self._events: dict[bytes, HeldEvent] = {}
         self._times: list[tuple[int, bytes]] = []
         for one in events:
             self.add(one)
 
-    def add(self, one: Held) -> None:
+    def add(self, one: HeldEvent) -> None:
         if one.id not in self._events:
             self._events[one.id] = one
             insort(self._times, (one.created_at, one.id))
@@ -73,14 +73,14 @@ class SimRelay:
             del self._times[bisect_left(self._times, (one.created_at, one.id))]
 
     @property
-    def events(self) -> dict[bytes, Held]:
+    def events(self) -> dict[bytes, HeldEvent]:
         return self._events
 
-    def page(self, asked: Filter) -> list[Held]:
+    def page(self, asked: Filter) -> list[HeldEvent]:
         """What a REQ gives."""
         return self.answer(asked)[0]
 
-    def answer(self, asked: Filter) -> tuple[list[Held], Sent]:
+    def answer(self, asked: Filter) -> tuple[list[HeldEvent], StoredFrames]:
         """What a REQ gives, and the same as the reader sees it."""
         self.asked += 1
         if self.exclusive and asked.until is not None:
@@ -92,14 +92,14 @@ class SimRelay:
         hint = (Hint.FINISH if len(found) == len(matching) else Hint.MORE) if self.hints else None
         return found, sent(found, asked, hint)
 
-    def _matching(self, asked: Filter) -> list[Held]:
+    def _matching(self, asked: Filter) -> list[HeldEvent]:
         """What matches, oldest first."""
         if asked.matches_nothing:
             return []
         low, high = self._range(asked)
         return [self._events[id] for _, id in self._times[low:high]]
 
-    def _chosen(self, matching: list[Held], most: int) -> list[Held]:
+    def _chosen(self, matching: list[HeldEvent], most: int) -> list[HeldEvent]:
         match self.order:
             case Order.NEWEST:
                 return matching[-most:][::-1]
@@ -127,14 +127,14 @@ class SimRelay:
         return low, bisect_right(self._times, (until, b"\xff" * 33))
 
 
-def sent(page: Sequence[Held], asked: Filter, hint: Hint | None = None) -> Sent:
+def sent(page: Sequence[HeldEvent], asked: Filter, hint: Hint | None = None) -> StoredFrames:
     """A page as the relay sent it, where every frame was good."""
     stamps = tuple(Stamp(one.created_at, one.id.hex()) for one in page)
-    return Sent(stamps=stamps, limit=asked.limit, hint=hint)
+    return StoredFrames(stamps=stamps, limit=asked.limit, hint=hint)
 
 
 def drive(
-    reading: Round,
+    reading: ReadRound,
     memory: Memory,
     relay: SimRelay,
     *,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
@@ -42,6 +43,18 @@ def test_no_modules_import_each_other_in_a_circle_not_even_for_types() -> None:
     graph = grimp.build_graph(*PACKAGES, cache_dir=None)
     imports = {one: graph.find_modules_directly_imported_by(one) - {one} for one in graph.modules}
     TopologicalSorter(imports).prepare()  # raises CycleError, which names the circle
+
+
+def test_no_class_name_is_defined_twice() -> None:
+    """One class name, one meaning: a reader who sees a name knows which class it is."""
+    defined: dict[str, list[str]] = {}
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    defined.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    assert "NostrClient" in defined
+    assert {name: places for name, places in defined.items() if len(places) > 1} == {}
 
 
 VIOLATIONS = [

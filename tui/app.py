@@ -372,5 +372,5 @@ class TallyApp(App[None]):
             self.do("watch add", [event.text.strip()])
 
 
-def _first_of(stream: str) -> Callable[[AgentClient], Awaitable[schema.Counters]]:
+def _first_of(stream: str) -> Callable[[AgentClient], Awaitable[schema.CounterList]]:
     return lambda client: client.counters(stream, limit=20)

@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Final
 
 import msgspec
 
-from agent.api.address import Addresses, addresses, reach
+from agent.api.address import RunFile, addresses, reach
 from nostr_client.errors import NetworkError
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class EmbeddedAgent:
         line = os.pread(self._said.fileno(), 4096, 0)
         if line.endswith(b"\n"):
             found_line = msgspec.json.decode(line, type=_Place)
-            found = Addresses(
+            found = RunFile(
                 self.process.pid, found_line.api, "", found_line.token, found_line.read_token
             )
             return found.api, found.file(read_only=self._read_only)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final, Literal
 
-from agent.api.schema import Cut, Delta, Snapshot
+from agent.api.schema import Delta, StateSnapshot, StreamEnd
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,9 +42,9 @@ class Model:
     """Watches, relays, syncs and log lines by name, and how the agent can be reached."""
 
     def __init__(self) -> None:
-        self.status: schema.Status | None = None
+        self.status: schema.AgentStatus | None = None
         self.watches: dict[str, schema.WatchState] = {}
-        self.relays: dict[str, schema.Relay] = {}
+        self.relays: dict[str, schema.RelayState] = {}
         self.syncs: dict[str, schema.Sync] = {}
         self.links: dict[str, schema.CounterLink] = {}
         self.coverages: dict[str, schema.CoverageState] = {}
@@ -86,15 +86,15 @@ class Model:
         """Take a message in; the kinds of things that it changed."""
         self.last, self.received_at = id, now
         self.received += 1
-        if isinstance(message, Snapshot):
+        if isinstance(message, StateSnapshot):
             return self._start(message, now)
         if isinstance(message, Delta):
             return self._change(message, now)
-        assert isinstance(message, Cut)
+        assert isinstance(message, StreamEnd)
         self.why = message.reason
         return set()
 
-    def _start(self, update: Snapshot, now: float) -> set[str]:
+    def _start(self, update: StateSnapshot, now: float) -> set[str]:
         self.status = update.status
         watches = {one.spec.name: one for one in update.watches}
         for name, one in watches.items():

@@ -46,14 +46,14 @@ MOST_LISTED: Final = 20
 _MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]()#+!|~>-])")
 
 
-class Body(NamedTuple):
+class AlertBody(NamedTuple):
     """The bytes that a receiver gets, which end with a newline, and their media type."""
 
     data: bytes
     kind: str = JSON
 
 
-class Crossing(NamedTuple):
+class Alert(NamedTuple):
     """A line that a watch or a coverage has crossed at a time, Unix seconds; `id` is the alert's
     own.
 
@@ -81,7 +81,7 @@ class Covered(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Under what its lines are stored; see `Crossing.key`."""
+        """Under what its lines are stored; see `Alert.key`."""
         return f"{COVERAGE}{self.name}"
 
     @property
@@ -98,14 +98,14 @@ class Covered(NamedTuple):
         return [one.relay for one in self.run.relays if one.share is None]
 
 
-def body_of(crossing: Crossing, form: BodyFormat = "json") -> Body:
+def body_of(crossing: Alert, form: BodyFormat = "json") -> AlertBody:
     """What a receiver of this form gets."""
     if form == "json":
         return _json(_content(crossing))
     return _SERVICES[form](text_of(crossing))
 
 
-def text_of(crossing: Crossing) -> str:
+def text_of(crossing: Alert) -> str:
     """One line for people, such as `followers: 1,548 (1,510 to 1,587) distinct authors; > 1000`.
 
     The newest people behind it follow, by name with the key, or by key.
@@ -140,7 +140,7 @@ def number_of(figure: Figure) -> str:
     return f"{figure.value:,}" if figure.exact and not figure.as_said else said(figure)
 
 
-def _content(crossing: Crossing) -> dict[str, Any]:
+def _content(crossing: Alert) -> dict[str, Any]:
     watch = crossing.of
     if isinstance(watch, Covered):
         return {
@@ -165,32 +165,32 @@ def _content(crossing: Crossing) -> dict[str, Any]:
     }
 
 
-def _json(value: object) -> Body:
-    return Body(msgspec.json.encode(value) + b"\n")
+def _json(value: object) -> AlertBody:
+    return AlertBody(msgspec.json.encode(value) + b"\n")
 
 
-def _ntfy(text: str) -> Body:
+def _ntfy(text: str) -> AlertBody:
     """The message is the body; ntfy shows it as it is."""
-    return Body(f"{text}\n".encode(), TEXT)
+    return AlertBody(f"{text}\n".encode(), TEXT)
 
 
-def _slack(text: str) -> Body:
+def _slack(text: str) -> AlertBody:
     """Three characters are escaped, and with `mrkdwn` false `*` and `_` are plain text."""
     return _json({"text": html.escape(text, quote=False), "mrkdwn": False})
 
 
-def _matrix(text: str) -> Body:
+def _matrix(text: str) -> AlertBody:
     """A generic webhook of matrix-hookshot, which reads `text` as Markdown without `html`."""
     return _json({"text": text, "html": html.escape(text, quote=False)})
 
 
-def _discord(text: str) -> Body:
+def _discord(text: str) -> AlertBody:
     """Content is Markdown of 2,000 characters at most; it mentions no user."""
     content = _MARKDOWN.sub(r"\\\1", text)[:2000]
     return _json({"content": content, "allowed_mentions": {"parse": []}})
 
 
-_SERVICES: Final[dict[str, Callable[[str], Body]]] = {
+_SERVICES: Final[dict[str, Callable[[str], AlertBody]]] = {
     "ntfy": _ntfy,
     "slack": _slack,
     "matrix": _matrix,

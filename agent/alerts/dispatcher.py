@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, get_args
 
 from agent import state
 from agent.alerts import outbox
-from agent.alerts.bodies import COVERAGE, Covered, Crossing
+from agent.alerts.bodies import COVERAGE, Alert, Covered
 from agent.alerts.conditions import Sample, falls_short, holds, parse_condition, parse_shortfall
 from agent.alerts.outbox import Channel, deliveries
 from agent.alerts.webhook import place, post
@@ -106,7 +106,7 @@ class AlertDispatcher:
             if is_crossed == (alert.when in crossed):
                 continue
             people = await self._people(spec, condition, now, urls) if is_crossed else ()
-            crossing = Crossing(secrets.token_hex(8), watch, alert.when, now, people)
+            crossing = Alert(secrets.token_hex(8), watch, alert.when, now, people)
             await self._note(crossing, deliveries(crossing, alert) if is_crossed else [])
 
     async def check_coverage(self, spec: CoverageSpec, run: CoverageRun) -> None:
@@ -123,10 +123,10 @@ class AlertDispatcher:
             if is_crossed is None or is_crossed == (alert.when in crossed):
                 continue
             covered = Covered(spec.name, run, line.share)
-            crossing = Crossing(secrets.token_hex(8), covered, alert.when, self._clock.wall())
+            crossing = Alert(secrets.token_hex(8), covered, alert.when, self._clock.wall())
             await self._note(crossing, deliveries(crossing, alert) if is_crossed else [])
 
-    async def _note(self, crossing: Crossing, found: Sequence[Delivery]) -> None:
+    async def _note(self, crossing: Alert, found: Sequence[Delivery]) -> None:
         """Store whether a line is crossed, and a delivery for each channel, in one transaction."""
 
         def work(conn: sqlite3.Connection) -> None:

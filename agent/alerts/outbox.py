@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from agent.alerts.bodies import JSON, Body, Crossing, body_of
+from agent.alerts.bodies import JSON, Alert, AlertBody, body_of
 from nostr_client.store.migrate import Schema, run_script
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
 
-def deliveries(crossing: Crossing, alert: AlertSpec) -> list[Delivery]:
+def deliveries(crossing: Alert, alert: AlertSpec) -> list[Delivery]:
     """What each channel of an alert gets."""
     found = []
     if alert.webhook:
@@ -75,7 +75,7 @@ def deliveries(crossing: Crossing, alert: AlertSpec) -> list[Delivery]:
     return found
 
 
-def _delivery(crossing: Crossing, channel: Channel, target: str, body: Body) -> Delivery:
+def _delivery(crossing: Alert, channel: Channel, target: str, body: AlertBody) -> Delivery:
     return Delivery(
         id=crossing.id,
         channel=channel,

@@ -20,7 +20,7 @@ READ_SUFFIX: Final = ".read"
 """What follows the name of the manage token's file in that of the read token."""
 
 
-class Addresses(msgspec.Struct, frozen=True):
+class RunFile(msgspec.Struct, frozen=True):
     """The run file of an agent: where it listens, and the files of its tokens.
 
     `token` and `read_token` are files. An agent of an earlier version has no `read_token`.
@@ -41,7 +41,7 @@ class Addresses(msgspec.Struct, frozen=True):
         return Path(self.read_token)
 
 
-def addresses() -> Addresses:
+def addresses() -> RunFile:
     """The run file of the running agent. Raises NetworkError (there is none), InvalidInput."""
     for path in addresses_places():
         try:
@@ -53,7 +53,7 @@ def addresses() -> Addresses:
     raise NetworkError("no agent is running; start it with: nostr-agent run")
 
 
-def running() -> Iterator[Addresses]:
+def running() -> Iterator[RunFile]:
     """Yield every readable run file; an agent that was killed leaves its file."""
     for path in addresses_places():
         with contextlib.suppress(OSError, msgspec.MsgspecError):
@@ -78,7 +78,7 @@ def reach(api: str | None, token_file: Path | None, *, read_only: bool = False) 
         raise InvalidInput(f"the token cannot be read: {error}; {why}") from error
 
 
-def on_port(port: int | None) -> tuple[Path, Addresses] | None:
+def on_port(port: int | None) -> tuple[Path, RunFile] | None:
     """The agent whose API or relay listens on a port, and its run file."""
     for path in addresses_places():
         with contextlib.suppress(OSError, msgspec.MsgspecError):
@@ -116,5 +116,5 @@ def _port(url: str) -> int | None:
     return None
 
 
-def _addresses_in(path: Path) -> Addresses:
-    return msgspec.json.decode(path.read_bytes(), type=Addresses)
+def _addresses_in(path: Path) -> RunFile:
+    return msgspec.json.decode(path.read_bytes(), type=RunFile)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from types import TracebackType
 
-    from agent.api.routes import Request, Route
+    from agent.api.routes import ApiRequest, Route
 
 TIMEOUT_S: Final = 30.0
 QUIET_S: Final = 45.0
@@ -122,7 +122,7 @@ class AgentClient(AgentApi):
         await self._sessions.close()
 
     async def events(self, last: str = "") -> AsyncIterator[tuple[str, Message]]:
-        """The stream: pairs of an id to resume from, and a message; ends after a `Cut`.
+        """The stream: pairs of an id to resume from, and a message; ends after a `StreamEnd`.
 
         `last`: the id seen last, to go on from there. Raises NetworkError when it breaks off.
         """
@@ -145,7 +145,7 @@ class AgentClient(AgentApi):
         except (aiohttp.ClientError, OSError) as error:
             raise NetworkError(f"the stream broke off: {without_tls(error)}") from error
 
-    async def send(self, route: Route, request: Request) -> Any:
+    async def send(self, route: Route, request: ApiRequest) -> Any:
         """Send a request of the contract and return its answer."""
         seconds = self._timeout + route.takes
         data = None if request.body is None else _encode(request.body)

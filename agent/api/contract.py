@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 from msgspec import Meta
 
 from agent.api import schema
-from agent.api.routes import STREAM, SVG, TEXT, Request, Route, route, routes_of
+from agent.api.routes import STREAM, SVG, TEXT, ApiRequest, Route, route, routes_of
 from agent.api.schema import Increment, Scope, Subject
 from agent.specs import SyncSpec
 from nostr_client.watch.definition import Name, Watch
@@ -59,7 +59,7 @@ class AgentApi:
     A client overrides `send`, a backend the methods.
     """
 
-    async def send(self, route: Route, request: Request) -> Any:
+    async def send(self, route: Route, request: ApiRequest) -> Any:
         """Send a request and return what `route.answer` says."""
         raise NotImplementedError(route.name)
 
@@ -96,7 +96,7 @@ class AgentApi:
         """What this token may do."""
 
     @route("GET", "/v1/status")
-    async def status(self) -> schema.Status:
+    async def status(self) -> schema.AgentStatus:
         """The agent at a glance."""
 
     @route("POST", "/v1/reload")
@@ -104,7 +104,7 @@ class AgentApi:
         """Read the configuration again."""
 
     @route("GET", "/v1/log")
-    async def log(self, after: After = 0, limit: SmallLimit = 200) -> schema.Log:
+    async def log(self, after: After = 0, limit: SmallLimit = 200) -> schema.LogTail:
         """The newest lines of the log."""
 
     # Watches.
@@ -137,7 +137,7 @@ class AgentApi:
         """
 
     @route("POST", "/v1/watches/{name}/ask", takes=120.0)
-    async def ask_watch(self, name: Name) -> schema.Counted:
+    async def ask_watch(self, name: Name) -> schema.CountReport:
         """Ask every relay of a watch now; its number once each was asked."""
 
     @route("GET", "/v1/watches/{name}/explain")
@@ -160,7 +160,7 @@ class AgentApi:
                 description="as if this relay were trusted, or no longer",
             ),
         ] = "",
-    ) -> schema.Counted:
+    ) -> schema.CountReport:
         """What the number of a watch is made of."""
 
     @route("GET", "/v1/watches/{name}/claims")
@@ -173,7 +173,7 @@ class AgentApi:
         name: Name,
         since: Since = 0.0,
         limit: Limit = 2000,
-    ) -> schema.History:
+    ) -> schema.WatchHistory:
         """The numbers of a watch.
 
         The limit keeps the newest ones.
@@ -207,7 +207,7 @@ class AgentApi:
         """The same as shields.io reads it (its endpoint form)."""
 
     @route("POST", "/v1/counts", takes=120.0)
-    async def count(self, body: schema.CountBody) -> schema.Counted:
+    async def count(self, body: schema.CountBody) -> schema.CountReport:
         """Count once, now."""
 
     # Syncs.
@@ -275,7 +275,7 @@ class AgentApi:
     # Counters.
 
     @route("GET", "/v1/streams")
-    async def streams(self) -> schema.Streams:
+    async def streams(self) -> schema.StreamList:
         """All streams of counters."""
 
     @route("GET", "/v1/streams/{stream}/counters")
@@ -287,7 +287,7 @@ class AgentApi:
         at: Annotated[
             int, Meta(ge=0, le=2**53, description="as of this sequence; 0: as they are now")
         ] = 0,
-    ) -> schema.Counters:
+    ) -> schema.CounterList:
         """Counters by pattern."""
 
     @route("DELETE", "/v1/streams/{stream}/counters")
@@ -303,13 +303,13 @@ class AgentApi:
         id: Annotated[
             str, Meta(max_length=256, description="the same id again, in time, adds nothing")
         ] = "",
-    ) -> schema.Added:
+    ) -> schema.CounterAdded:
         """Add to a counter."""
 
     @route("GET", "/v1/streams/{stream}/history")
     async def counter_history(
         self, stream: StreamName, subject: Subject, after: After = 0, limit: Limit = 1000
-    ) -> schema.Counters:
+    ) -> schema.CounterList:
         """The kept increments of one counter."""
 
     @route("GET", "/v1/streams/{stream}/messages", scope=Scope.SOURCE)
@@ -329,7 +329,7 @@ class AgentApi:
         """Add up the kept messages of a counter, and compare."""
 
     @route("POST", "/v1/streams/{stream}/reset")
-    async def reset(self, stream: StreamName, subject: Subject) -> schema.Added:
+    async def reset(self, stream: StreamName, subject: Subject) -> schema.CounterAdded:
         """Set a counter to nothing; what its sources brought is not brought again."""
 
     @route("GET", "/v1/links")

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from agent.api.schema import Cut, Delta
+from agent.api.schema import Delta, StreamEnd
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from agent.api.schema import Snapshot
+    from agent.api.schema import StateSnapshot
 
 KEPT: Final = 10_000
 """Deltas stored for clients that reconnect: some minutes of a busy agent."""
@@ -31,7 +31,7 @@ STOPPING: Final = "the agent stops"
 NEW_TOKENS: Final = "the tokens have changed: come again with the new one"
 
 
-class Feed:
+class ApiFeed:
     """All streams of one run of the agent; `run` is its random name."""
 
     def __init__(self, run: str, backlog: int, *, kept: int = KEPT) -> None:
@@ -43,7 +43,7 @@ class Feed:
         self._kept: deque[tuple[int, bytes]] = deque()
         self._most = kept
         self._bytes = 0
-        self._streams: set[Stream] = set()
+        self._streams: set[FeedStream] = set()
         self._encode = msgspec.json.Encoder().encode
 
     @property
@@ -65,9 +65,11 @@ class Feed:
         while len(self._kept) > self._most or self._bytes > KEPT_BYTES:
             self._bytes -= len(self._kept.popleft()[1])
 
-    def open(self, last: tuple[str, int] | None, snapshot: Callable[[], Snapshot]) -> Stream:
+    def open(
+        self, last: tuple[str, int] | None, snapshot: Callable[[], StateSnapshot]
+    ) -> FeedStream:
         """Open a stream that resumes after `last` (run and number), or starts with a snapshot."""
-        stream = Stream(self, self._backlog)
+        stream = FeedStream(self, self._backlog)
         missed = self._after(last)
         if missed is None:
             stream.offer(self.n, self._encode(snapshot()))
@@ -86,7 +88,7 @@ class Feed:
             return None
         return [(n, data) for n, data in self._kept if n > last[1]]
 
-    def dropped(self, stream: Stream) -> None:
+    def dropped(self, stream: FeedStream) -> None:
         """A stream takes no more."""
         self._streams.discard(stream)
 
@@ -96,10 +98,10 @@ class Feed:
             stream.end(reason)
 
 
-class Stream:
+class FeedStream:
     """One client's messages, as (number, JSON); iterate, and `close` it in the end."""
 
-    def __init__(self, feed: Feed, backlog: int) -> None:
+    def __init__(self, feed: ApiFeed, backlog: int) -> None:
         self._feed = feed
         self._backlog = backlog
         self._waiting: deque[tuple[int, bytes]] = deque()
@@ -123,7 +125,7 @@ class Stream:
             return
         if reason == SLOW:
             self._waiting.clear()
-        self._waiting.append((0, msgspec.json.encode(Cut(reason=reason))))
+        self._waiting.append((0, msgspec.json.encode(StreamEnd(reason=reason))))
         self._ended = True
         self._ready.set()
         self._feed.dropped(self)

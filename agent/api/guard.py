@@ -5,13 +5,13 @@ from __future__ import annotations
 import hmac
 from typing import NamedTuple
 
-from agent.api.schema import Refusal, Scope
+from agent.api.schema import ApiRefusal, Scope
 from agent.relay.guard import bearer_of as bearer_of
 from agent.relay.guard import host_name as host_name
 from agent.relay.guard import is_loopback as is_loopback
 
 
-class Access(NamedTuple):
+class ApiAccess(NamedTuple):
     """What is allowed; `hosts` and `origins` in lower case. A token that is "" does not exist."""
 
     token: str
@@ -27,28 +27,31 @@ class Access(NamedTuple):
     """Watches whose badge is shown without a token."""
 
 
-def check(access: Access, needs: Scope, host: str, origin: str | None, bearer: str | None) -> Scope:
+def check(
+    access: ApiAccess, needs: Scope, host: str, origin: str | None, bearer: str | None
+) -> Scope:
     """The scope of a request's token. None stands for an absent header.
 
-    `needs` is the scope that the request asks for. Raises Refusal unless the request may come in.
+    `needs` is the scope that the request asks for. Raises ApiRefusal unless the request is
+    allowed.
 
     A web page reaches loopback through its visitor's browser: the browser sends the page's own
     name in Host when that name was pointed at 127.0.0.1 (rebinding), and its origin in Origin.
     """
     name = host_name(host)
     if not (is_loopback(name) or name in access.hosts):
-        raise Refusal(403, "foreign_host", "the Host of the request is not a name of this agent")
+        raise ApiRefusal(403, "foreign_host", "the Host of the request is not a name of this agent")
     if origin is not None and origin.lower() not in access.origins:
-        raise Refusal(403, "foreign_origin", "pages of this web origin may not call the agent")
+        raise ApiRefusal(403, "foreign_origin", "pages of this web origin may not call the agent")
     if needs is Scope.NONE:
         return needs
     if bearer is None:
-        raise Refusal(401, "no_token", "give the token as Authorization: Bearer")
+        raise ApiRefusal(401, "no_token", "give the token as Authorization: Bearer")
     scope = _scope(access, bearer)
     if scope is Scope.NONE:
-        raise Refusal(401, "wrong_token", "the token is wrong")
+        raise ApiRefusal(401, "wrong_token", "the token is wrong")
     if scope < needs:
-        raise Refusal(403, "limited_token", _LIMITS[scope])
+        raise ApiRefusal(403, "limited_token", _LIMITS[scope])
     return scope
 
 
@@ -58,7 +61,7 @@ _LIMITS = {
 }
 
 
-def _scope(access: Access, bearer: str) -> Scope:
+def _scope(access: ApiAccess, bearer: str) -> Scope:
     """What a token may do; every token is compared, whichever fits."""
     tokens = (
         (Scope.SOURCE, access.source_token),

@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from agent.api.schema import Body, Scope
+from agent.api.schema import RequestBody, Scope
 
 JSON: Final = "application/json"
 TEXT: Final = "text/plain"
@@ -25,7 +25,7 @@ SVG: Final = "image/svg+xml"
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Request(NamedTuple):
+class ApiRequest(NamedTuple):
     """What a client sends: a path, the query string and the body, None where there is none."""
 
     path: str
@@ -106,7 +106,9 @@ class Route:
         """The type of the body, None where there is none."""
         if not (self._has_body and self._others):
             return None
-        return self._hints[self._whole] if self._whole else self._struct("Body", self._others)
+        return (
+            self._hints[self._whole] if self._whole else self._struct("RequestBody", self._others)
+        )
 
     @property
     def _has_body(self) -> bool:
@@ -139,7 +141,7 @@ class Route:
             fields.append((name, self._hints[name], *given))
         title = self.name.title().replace("_", "") + what
         return msgspec.defstruct(
-            title, fields, bases=(Body,), frozen=True, namespace={"__doc__": self.summary}
+            title, fields, bases=(RequestBody,), frozen=True, namespace={"__doc__": self.summary}
         )
 
     def match(self, raw_path: str) -> dict[str, str] | None:
@@ -160,7 +162,7 @@ class Route:
         read = msgspec.json.decode(body, type=self.body)
         return found | ({self._whole: read} if self._whole else msgspec.structs.asdict(read))
 
-    def request(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Request:
+    def request(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> ApiRequest:
         """The request that says these arguments; the first of them is `self`."""
         bound = self._signature.bind(*arguments, **named)
         bound.apply_defaults()
@@ -171,8 +173,8 @@ class Route:
         others = {one: given[one] for one in self._others}
         if not self._has_body:
             query = {one: _text(value) for one, value in others.items() if value is not None}
-            return Request(path, query, None)
-        return Request(path, {}, others[self._whole] if self._whole else others or None)
+            return ApiRequest(path, query, None)
+        return ApiRequest(path, {}, others[self._whole] if self._whole else others or None)
 
 
 def _text(value: Any) -> str:

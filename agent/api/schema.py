@@ -11,13 +11,12 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, field
 
 from agent.api.shapes import (
-    Added,
-    Answer,
+    ApiRefusal,
     Assertions,
-    Body,
+    CounterAdded,
     CounterLink,
     CounterLinks,
-    Counters,
+    CounterList,
     Done,
     HotTargets,
     Increment,
@@ -27,12 +26,13 @@ from agent.api.shapes import (
     Rebuild,
     RebuildBody,
     RebuildStage,
-    Refusal,
     Removed,
+    RequestBody,
+    ResponseBody,
     Retention,
     Store,
     Stream,
-    Streams,
+    StreamList,
     Subject,
     not_found,
     read_only,
@@ -40,7 +40,7 @@ from agent.api.shapes import (
 from agent.specs import CoverageSpec, SyncSpec
 from nostr_client.assertions.report import Asserted
 from nostr_client.codecs.nip11 import RelayInfo
-from nostr_client.count.figures import Counted, Figure, PastClaim, WeighedClaim, Within
+from nostr_client.count.figures import CountReport, Figure, PastClaim, WeighedClaim, Within
 from nostr_client.counters.lineage import Arrival
 from nostr_client.counters.shown import Audit, Counter, Integer
 from nostr_client.network.relay_state import Capabilities
@@ -68,27 +68,27 @@ class Scope(enum.IntEnum):
     """Change what the agent does and stores, and have it ask relays."""
 
 
-class Permission(Answer, frozen=True):
+class Permission(ResponseBody, frozen=True):
     """What the token of this request may do."""
 
     scope: Literal["read", "manage"]
 
 
-class Health(Answer, frozen=True):
+class Health(ResponseBody, frozen=True):
     """The event loop answers."""
 
     alive: bool
     uptime: float
 
 
-class Ready(Answer, frozen=True):
+class Ready(ResponseBody, frozen=True):
     """Whether the agent does its work; `reasons` say why not."""
 
     ready: bool
     reasons: tuple[str, ...] = ()
 
 
-class Status(Answer, frozen=True):
+class AgentStatus(ResponseBody, frozen=True):
     """The agent at a glance."""
 
     version: str
@@ -111,7 +111,7 @@ class Status(Answer, frozen=True):
     """Keys of the configuration that have changed and wait for a restart."""
 
 
-class Reloaded(Answer, frozen=True):
+class Reloaded(ResponseBody, frozen=True):
     """What reading the configuration again did: keys that changed at once, those that need a
     restart; or, where it was refused whole, every mistake."""
 
@@ -121,7 +121,7 @@ class Reloaded(Answer, frozen=True):
     mistakes: tuple[str, ...] = ()
 
 
-class WatchState(Answer, frozen=True):
+class WatchState(ResponseBody, frozen=True):
     """A watch and how it stands; `changes` over an hour, a day and a week, where known.
 
     `asserted`: what its providers assert (NIP-85), which is no part of `figure`.
@@ -142,13 +142,13 @@ class WatchState(Answer, frozen=True):
     asserted: tuple[Asserted, ...] = ()
 
 
-class Watches(Answer, frozen=True):
+class Watches(ResponseBody, frozen=True):
     """All watches, by name."""
 
     watches: tuple[WatchState, ...]
 
 
-class History(Answer, frozen=True):
+class WatchHistory(ResponseBody, frozen=True):
     """The numbers of one watch, oldest first, and when it was asked last."""
 
     watch: str
@@ -156,7 +156,7 @@ class History(Answer, frozen=True):
     asked_at: int | None = None
 
 
-class PastClaims(Answer, frozen=True):
+class PastClaims(ResponseBody, frozen=True):
     """What one relay answered over time: the last answer of each day, newest first."""
 
     watch: str
@@ -164,7 +164,7 @@ class PastClaims(Answer, frozen=True):
     claims: tuple[PastClaim, ...]
 
 
-class CountBody(Body, frozen=True):
+class CountBody(RequestBody, frozen=True):
     """A question to be asked now; either `query` and `target`, or `filters`."""
 
     query: QueryName | None = None
@@ -174,7 +174,7 @@ class CountBody(Body, frozen=True):
     timeout: Annotated[float, Meta(gt=0, le=120)] = 15.0
 
 
-class Sync(Answer, frozen=True):
+class Sync(ResponseBody, frozen=True):
     """A sync and its newest run."""
 
     spec: SyncSpec
@@ -186,13 +186,13 @@ class Sync(Answer, frozen=True):
     relays: tuple[RelayReport, ...] = ()
 
 
-class Syncs(Answer, frozen=True):
+class Syncs(ResponseBody, frozen=True):
     """All syncs, by name."""
 
     syncs: tuple[Sync, ...]
 
 
-class CoverageState(Answer, frozen=True):
+class CoverageState(ResponseBody, frozen=True):
     """A coverage and its newest run; `why`: the reason if a later one failed."""
 
     spec: CoverageSpec
@@ -201,20 +201,20 @@ class CoverageState(Answer, frozen=True):
     run: CoverageRun | None = None
 
 
-class Coverages(Answer, frozen=True):
+class Coverages(ResponseBody, frozen=True):
     """All coverages, by name."""
 
     coverages: tuple[CoverageState, ...]
 
 
-class CoverageHistory(Answer, frozen=True):
+class CoverageHistory(ResponseBody, frozen=True):
     """The runs of one coverage, oldest first."""
 
     coverage: str
     runs: tuple[CoverageRun, ...]
 
 
-class Relay(Answer, frozen=True):
+class RelayState(ResponseBody, frozen=True):
     """A relay: its connection, its numbers, and the work that it has."""
 
     url: str
@@ -236,13 +236,13 @@ class Relay(Answer, frozen=True):
     trusted: bool = False
 
 
-class Relays(Answer, frozen=True):
+class Relays(ResponseBody, frozen=True):
     """All relays that the agent has to do with."""
 
-    relays: tuple[Relay, ...]
+    relays: tuple[RelayState, ...]
 
 
-class LogLine(Answer, frozen=True):
+class LogLine(ResponseBody, frozen=True):
     """A line of the log; `n` counts up from the start of the agent."""
 
     n: int
@@ -252,26 +252,26 @@ class LogLine(Answer, frozen=True):
     fields: dict[str, Any] = field(default_factory=dict)
 
 
-class Log(Answer, frozen=True):
+class LogTail(ResponseBody, frozen=True):
     """The newest lines, oldest first."""
 
     lines: tuple[LogLine, ...]
 
 
-class Snapshot(Answer, frozen=True, tag="snapshot"):
+class StateSnapshot(ResponseBody, frozen=True, tag="snapshot"):
     """Where a stream begins: all that deltas with a higher `n` than this change."""
 
     n: int
     run: str
-    status: Status
+    status: AgentStatus
     watches: tuple[WatchState, ...]
     syncs: tuple[Sync, ...]
-    relays: tuple[Relay, ...]
+    relays: tuple[RelayState, ...]
     links: tuple[CounterLink, ...] = ()
     coverages: tuple[CoverageState, ...] = ()
 
 
-class Delta(Answer, frozen=True, tag="delta"):
+class Delta(ResponseBody, frozen=True, tag="delta"):
     """One change; what is not null replaces what was known under its name or URL.
 
     `stream` reports that counters in it have changed; ask for those that are shown.
@@ -280,9 +280,9 @@ class Delta(Answer, frozen=True, tag="delta"):
     n: int
     watch: WatchState | None = None
     sync: Sync | None = None
-    relay: Relay | None = None
+    relay: RelayState | None = None
     log: LogLine | None = None
-    status: Status | None = None
+    status: AgentStatus | None = None
     counter: Counter | None = None
     stream: Stream | None = None
     link: CounterLink | None = None
@@ -294,34 +294,33 @@ class Delta(Answer, frozen=True, tag="delta"):
     removed_coverage: str | None = None
 
 
-class Cut(Answer, frozen=True, tag="cut"):
+class StreamEnd(ResponseBody, frozen=True, tag="cut"):
     """The last message of a stream: why it ends. Come again with the last number seen."""
 
     reason: str
 
 
-Message = Snapshot | Delta | Cut
+Message = StateSnapshot | Delta | StreamEnd
 
 __all__ = [
-    "Added",
+    "AgentStatus",
     "AlertSpec",
-    "Answer",
+    "ApiRefusal",
     "Arrival",
     "Assertions",
     "Audit",
-    "Body",
     "Capabilities",
     "CountBody",
-    "Counted",
+    "CountReport",
     "Counter",
+    "CounterAdded",
     "CounterLink",
     "CounterLinks",
-    "Counters",
+    "CounterList",
     "CoverageHistory",
     "CoverageRun",
     "CoverageState",
     "Coverages",
-    "Cut",
     "Delta",
     "Difference",
     "Digest",
@@ -329,15 +328,14 @@ __all__ = [
     "Figure",
     "Health",
     "HeldKind",
-    "History",
     "HotTarget",
     "HotTargets",
     "Increment",
     "IndexMark",
     "IndexStats",
     "Integer",
-    "Log",
     "LogLine",
+    "LogTail",
     "Message",
     "Messages",
     "Name",
@@ -353,24 +351,26 @@ __all__ = [
     "Rebuild",
     "RebuildBody",
     "RebuildStage",
-    "Refusal",
-    "Relay",
     "RelayCoverage",
     "RelayInfo",
     "RelayReport",
+    "RelayState",
     "Relays",
     "Reloaded",
     "Removed",
+    "RequestBody",
+    "ResponseBody",
     "Retention",
     "Scope",
-    "Snapshot",
-    "Status",
+    "StateSnapshot",
     "Store",
     "Stream",
-    "Streams",
+    "StreamEnd",
+    "StreamList",
     "Subject",
     "Sync",
     "Syncs",
+    "WatchHistory",
     "WatchState",
     "Watches",
     "WeighedClaim",

@@ -20,7 +20,7 @@ from agent.api.contract import AgentApi, find
 from agent.api.document import document
 from agent.api.guard import bearer_of, check
 from agent.api.routes import JSON, TEXT
-from agent.api.schema import Health, Permission, Problem, Ready, Refusal, Scope
+from agent.api.schema import ApiRefusal, Health, Permission, Problem, Ready, Scope
 from agent.relay.bounded import BoundedServer, listen
 from agent.specs import in_words
 from nostr_client.errors import CounterError, InvalidInput, NostrTallyError, StoreError, clip
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
     from socket import socket
 
-    from agent.api.feed import Feed, Stream
-    from agent.api.guard import Access
+    from agent.api.feed import ApiFeed, FeedStream
+    from agent.api.guard import ApiAccess
     from agent.api.routes import Route
-    from agent.api.schema import Snapshot
+    from agent.api.schema import StateSnapshot
 
 BODY_S: Final = 10.0
 """How long a client may take to send its body: it is small, and on this machine."""
@@ -78,15 +78,15 @@ DEFAULT_BOUNDS: Final = Bounds()
 class Backend(AgentApi):
     """What answers for an agent: overrides the contract's methods that the server does not answer.
 
-    Methods raise Refusal, InvalidInput, StoreError, CounterError.
+    Methods raise ApiRefusal, InvalidInput, StoreError, CounterError.
     """
 
     @property
-    def feed(self) -> Feed:
+    def feed(self) -> ApiFeed:
         """The event stream's deltas."""
         raise NotImplementedError
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> StateSnapshot:
         """Where an event stream begins."""
         raise NotImplementedError
 
@@ -94,7 +94,7 @@ class Backend(AgentApi):
 class ApiServer:
     """A running API; made by `serve`."""
 
-    def __init__(self, access: Access, bounds: Bounds, began: float) -> None:
+    def __init__(self, access: ApiAccess, bounds: Bounds, began: float) -> None:
         self.backend: Backend | None = None
         """Answers requests; None while the agent starts: then only health is reported."""
         self._began = began
@@ -114,7 +114,7 @@ class ApiServer:
             if request.method == "OPTIONS":
                 return self._preflight(origin)
             response = await self._answer(request, origin)
-        except Refusal as refusal:
+        except ApiRefusal as refusal:
             response = _problem(refusal.status, refusal.code, str(refusal))
         except NostrTallyError as error:
             response = _problem(*_known(error))
@@ -157,7 +157,7 @@ class ApiServer:
     async def _given(
         self, request: web.BaseRequest, route: Route, params: dict[str, str]
     ) -> dict[str, Any]:
-        """The arguments of a request. Raises Refusal for what the contract does not allow."""
+        """The arguments of a request. Raises ApiRefusal for what the contract does not allow."""
         # Without a token no client can hold a connection by a slow body.
         body = await _body(request, self._bounds.body) if route.scope else b""
         query = _query(request)
@@ -166,12 +166,12 @@ class ApiServer:
         try:
             return route.given(params, query, body)
         except (msgspec.ValidationError, msgspec.DecodeError, RecursionError) as error:
-            raise Refusal(400, "invalid", clip(in_words(str(error)))) from error
+            raise ApiRefusal(400, "invalid", clip(in_words(str(error)))) from error
 
     async def _badge(self, route: Route, given: dict[str, Any]) -> web.Response:
         """A badge for anybody: made once in BADGE_S, so that a crowd costs no more than one."""
         if self._badge_rate.take(time.monotonic()) > 0:
-            raise Refusal(429, "too_many", "too many badges are asked for: try again later")
+            raise ApiRefusal(429, "too_many", "too many badges are asked for: try again later")
         key = (route.name, given["name"])
         at, answer = self._badges.get(key, (-math.inf, None))
         if time.monotonic() - at >= BADGE_S:
@@ -198,12 +198,12 @@ class ApiServer:
             async with asyncio.timeout(REQUEST_S):
                 found: object = await answer(**given)
         except TimeoutError as error:
-            raise Refusal(503, "timeout", f"no answer within {REQUEST_S:g} s") from error
+            raise ApiRefusal(503, "timeout", f"no answer within {REQUEST_S:g} s") from error
         return found
 
     def _ready_backend(self) -> Backend:
         if self.backend is None:
-            raise Refusal(503, "starting", "the agent is starting: ask again in a moment")
+            raise ApiRefusal(503, "starting", "the agent is starting: ask again in a moment")
         return self.backend
 
     async def _events(self, request: web.BaseRequest, last: str) -> web.StreamResponse:
@@ -230,7 +230,7 @@ class ApiServer:
             stream.close()
         return response
 
-    async def _pour(self, run: str, stream: Stream, response: web.StreamResponse) -> None:
+    async def _pour(self, run: str, stream: FeedStream, response: web.StreamResponse) -> None:
         while True:
             try:
                 found = await stream.next(HEARTBEAT_S)
@@ -242,7 +242,9 @@ class ApiServer:
 
     def _preflight(self, origin: str | None) -> web.Response:
         if origin is None or origin.lower() not in self.access.origins:
-            raise Refusal(403, "foreign_origin", "pages of this web origin may not call the agent")
+            raise ApiRefusal(
+                403, "foreign_origin", "pages of this web origin may not call the agent"
+            )
         return web.Response(status=204, headers=_cors(origin))
 
 
@@ -257,14 +259,14 @@ def _query(request: web.BaseRequest) -> dict[str, str]:
     found: dict[str, str] = {}
     for key, value in request.query.items():
         if key in found:
-            raise Refusal(400, "invalid", f"{clip(key, 64)} is given twice")
+            raise ApiRefusal(400, "invalid", f"{clip(key, 64)} is given twice")
         found[key] = value
     return found
 
 
 async def _body(request: web.BaseRequest, most: int) -> bytes:
     """The body, never more than `most` bytes of it in memory."""
-    too_large = Refusal(413, "too_large", f"the body is above {most} bytes")
+    too_large = ApiRefusal(413, "too_large", f"the body is above {most} bytes")
     if (request.content_length or 0) > most:
         raise too_large
     parts: list[bytes] = []
@@ -277,9 +279,9 @@ async def _body(request: web.BaseRequest, most: int) -> bytes:
                     raise too_large
                 parts.append(part)
     except TimeoutError as error:
-        raise Refusal(408, "slow", f"the body took more than {BODY_S:g} s") from error
+        raise ApiRefusal(408, "slow", f"the body took more than {BODY_S:g} s") from error
     except web.RequestPayloadError as error:
-        raise Refusal(400, "invalid", "the body cannot be read") from error
+        raise ApiRefusal(400, "invalid", "the body cannot be read") from error
     return b"".join(parts)
 
 
@@ -343,7 +345,7 @@ def _abort(request: web.BaseRequest) -> None:
 
 @asynccontextmanager
 async def serve(
-    access: Access, listener: socket, *, bounds: Bounds = DEFAULT_BOUNDS
+    access: ApiAccess, listener: socket, *, bounds: Bounds = DEFAULT_BOUNDS
 ) -> AsyncIterator[ApiServer]:
     """Serve the API while the block runs, on a socket that listens; it is closed in the end.
 

@@ -23,22 +23,22 @@ Increment = Annotated[
 Subject = Annotated[str, Meta(min_length=1, max_length=256)]
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class ResponseBody(msgspec.Struct, frozen=True, kw_only=True):
     """Anything that the API says."""
 
 
-class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RequestBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A value that the API accepts; unknown fields are refused."""
 
 
-class Problem(Answer, frozen=True):
+class Problem(ResponseBody, frozen=True):
     """Why a request was not done; `code` is one word, stable."""
 
     code: str
     message: str
 
 
-class Refusal(NostrTallyError):
+class ApiRefusal(NostrTallyError):
     """A request that cannot be done: an HTTP status, a stable word, and why."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
@@ -47,17 +47,17 @@ class Refusal(NostrTallyError):
         self.code = code
 
 
-def not_found(what: str) -> Refusal:
+def not_found(what: str) -> ApiRefusal:
     """There is no such thing."""
-    return Refusal(404, "not_found", f"there is no {what}")
+    return ApiRefusal(404, "not_found", f"there is no {what}")
 
 
-def read_only(what: str) -> Refusal:
+def read_only(what: str) -> ApiRefusal:
     """It stands in the file, which the API never writes."""
-    return Refusal(409, "read_only", f"{what} stands in the configuration file: change it there")
+    return ApiRefusal(409, "read_only", f"{what} stands in the configuration file: change it there")
 
 
-class Done(Answer, frozen=True):
+class Done(ResponseBody, frozen=True):
     """It is done, or asked for."""
 
     done: bool = True
@@ -66,7 +66,7 @@ class Done(Answer, frozen=True):
 # Counters.
 
 
-class Stream(Answer, frozen=True):
+class Stream(ResponseBody, frozen=True):
     """A stream of counters."""
 
     name: str
@@ -78,13 +78,13 @@ class Stream(Answer, frozen=True):
     targets: Annotated[tuple[str, ...], Meta(description="patterns of what its sources bring")] = ()
 
 
-class Streams(Answer, frozen=True):
+class StreamList(ResponseBody, frozen=True):
     """All streams, by name."""
 
     streams: tuple[Stream, ...]
 
 
-class Counters(Answer, frozen=True):
+class CounterList(ResponseBody, frozen=True):
     """Counters of one stream; `more` is true when the limit left some out."""
 
     stream: str
@@ -92,7 +92,7 @@ class Counters(Answer, frozen=True):
     more: bool = False
 
 
-class Added(Answer, frozen=True):
+class CounterAdded(ResponseBody, frozen=True):
     """What was added; `value` is null where the id says that it was counted before."""
 
     seq: int
@@ -100,13 +100,13 @@ class Added(Answer, frozen=True):
     duplicate: bool = False
 
 
-class Removed(Answer, frozen=True):
+class Removed(ResponseBody, frozen=True):
     """How many kept messages of counters were removed."""
 
     messages: int
 
 
-class Messages(Answer, frozen=True):
+class Messages(ResponseBody, frozen=True):
     """The kept messages of a stream after a sequence, oldest first, and which stream it is.
 
     `runs`: the newest runs of the agent, each with the sequence at which it began: who has read
@@ -125,7 +125,7 @@ class Messages(Answer, frozen=True):
     lineage: tuple[tuple[str, ...], ...] = ()
 
 
-class CounterLink(Answer, frozen=True):
+class CounterLink(ResponseBody, frozen=True):
     """One way that counts take between this agent and another place, and how it does.
 
     `state`: waiting (not asked yet), ok, behind (more is there than was taken), failing (tried
@@ -162,7 +162,7 @@ class CounterLink(Answer, frozen=True):
     problems: tuple[str, ...] = ()
 
 
-class CounterLinks(Answer, frozen=True):
+class CounterLinks(ResponseBody, frozen=True):
     """All links, by name."""
 
     links: tuple[CounterLink, ...]
@@ -171,27 +171,27 @@ class CounterLinks(Answer, frozen=True):
 # The store.
 
 
-class HotTargets(Answer, frozen=True):
+class HotTargets(ResponseBody, frozen=True):
     """The targets with most events, those first."""
 
     targets: tuple[HotTarget, ...]
 
 
-class IndexMark(Answer, frozen=True):
+class IndexMark(ResponseBody, frozen=True):
     """Where a bulk rebuild begins: what it is to write into the `about` of its file."""
 
     next_seq: int
     removals: int
 
 
-class Store(StoreStats, Answer, frozen=True):
+class Store(StoreStats, ResponseBody, frozen=True):
     """Totals of the store, with its hundred commonest kinds; `index` is null where none is kept."""
 
     path: str
     index: IndexStats | None = None
 
 
-class Retention(Answer, frozen=True):
+class Retention(ResponseBody, frozen=True):
     """What is removed when it gets old, and what the newest run removed."""
 
     rules: tuple[RetentionRule, ...]
@@ -200,7 +200,7 @@ class Retention(Answer, frozen=True):
     removed_total: int = 0
 
 
-class Assertions(Answer, frozen=True):
+class Assertions(ResponseBody, frozen=True):
     """What became of the cards (NIP-85) of one key; `on` is false where none are published.
 
     `why`: why the newest run published nothing, or "". `report`: what it did, and what each relay
@@ -219,7 +219,7 @@ HEAP: Final = r"^([1-9][0-9]{0,3}g|(51[2-9]|5[2-9][0-9]|[6-9][0-9]{2}|[1-9][0-9]
 """Sizes of memory that Spark can start with: 512m and more."""
 
 
-class RebuildBody(Body, frozen=True):
+class RebuildBody(RequestBody, frozen=True):
     """Rebuild the derived tables; `check` compares only, `repair` compares and repairs."""
 
     engine: Literal["auto", "spark", "reference"] = "auto"
@@ -239,7 +239,7 @@ class RebuildStage(msgspec.Struct, frozen=True):
     seconds: float = 0.0
 
 
-class Rebuild(Answer, frozen=True):
+class Rebuild(ResponseBody, frozen=True):
     """The newest rebuild; `outcome` is empty while it runs, and before the first one.
 
     `found` counts all differences, null where nothing was compared.

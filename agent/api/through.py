@@ -1,4 +1,4 @@
-"""Connects `nostr-client` to a running agent: implements `nostr_client.cli.place.Agent`.
+"""Connects `nostr-client` to a running agent: implements `nostr_client.cli.place.RunningAgent`.
 
 The SDK does not import the agent. It finds this module by the entry point of its group.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from agent.api.address import Addresses, reach, running
+from agent.api.address import RunFile, reach, running
 from agent.api.client import AgentClient
 from agent.config.check import convert
 from agent.config.load import dotted
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from agent.api import schema
     from agent.config.check import Path as Where
-    from nostr_client.count.figures import Counted
+    from nostr_client.count.figures import CountReport
     from nostr_client.counters.shown import Audit, Counter
     from nostr_client.sync.coverage_report import CoverageRun
     from nostr_client.watch.definition import Watch
@@ -68,7 +68,7 @@ def find(store: Path | None, api: str | None, token_file: Path | None) -> Throug
         raise
 
 
-def holder(store: Path) -> Addresses | None:
+def holder(store: Path) -> RunFile | None:
     """The running agent that writes a store, None if no process or another program does."""
     if not store.is_file():
         return None
@@ -111,7 +111,7 @@ class ThroughAgent:
         newest = found.points[-1] if found.points else None
         return Kept(watch, found.asked_at, newest, spark)
 
-    async def explain(self, name: str) -> Counted:
+    async def explain(self, name: str) -> CountReport:
         return await self._client.explain(name)
 
     async def points(self, name: str, since: int) -> list[Point]:
@@ -132,7 +132,7 @@ class ThroughAgent:
     async def remove_watch(self, name: str) -> None:
         await self._client.remove_watch(name)
 
-    async def ask_watch(self, name: str) -> Counted:
+    async def ask_watch(self, name: str) -> CountReport:
         return await self._client.ask_watch(name)
 
     # Counters.
@@ -246,7 +246,7 @@ def _object(value: msgspec.Struct) -> Mapping[str, Any]:
     return found
 
 
-def _all_of(answer: schema.Counters) -> Sequence[Counter]:
+def _all_of(answer: schema.CounterList) -> Sequence[Counter]:
     if answer.more:
         raise InvalidInput(f"more than {MOST:,} counters match: narrow the pattern")
     return answer.counters

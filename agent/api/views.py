@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from nostr_client.counters.base import StreamInfo
-    from nostr_client.counters.engine.served import Page
+    from nostr_client.counters.engine.served import MessagePage
     from nostr_client.network.relay import Relay
     from nostr_client.store.base import IndexStats, StoreStats
 
@@ -26,10 +26,10 @@ def coverage(one: schema.CoverageState) -> schema.CoverageState:
     )
 
 
-def relay(one: Relay, *, tasks: int, failing: int, trusted: Collection[str]) -> schema.Relay:
+def relay(one: Relay, *, tasks: int, failing: int, trusted: Collection[str]) -> schema.RelayState:
     """A relay with its connection's numbers."""
     stats = one.stats
-    return schema.Relay(
+    return schema.RelayState(
         url=one.url,
         status=str(one.status),
         connected_at=stats.connected_at,
@@ -50,9 +50,9 @@ def relay(one: Relay, *, tasks: int, failing: int, trusted: Collection[str]) -> 
     )
 
 
-def unmet_relay(url: str, *, tasks: int, trusted: Collection[str]) -> schema.Relay:
+def unmet_relay(url: str, *, tasks: int, trusted: Collection[str]) -> schema.RelayState:
     """A relay that no task has asked yet."""
-    return schema.Relay(url=url, status="initialized", tasks=tasks, trusted=url in trusted)
+    return schema.RelayState(url=url, status="initialized", tasks=tasks, trusted=url in trusted)
 
 
 def stream(info: StreamInfo) -> schema.Stream:
@@ -68,7 +68,7 @@ def stream(info: StreamInfo) -> schema.Stream:
     )
 
 
-def messages(stream: str, page: Page) -> schema.Messages:
+def messages(stream: str, page: MessagePage) -> schema.Messages:
     """A page of a stream for those who source it."""
     head = page.head
     return schema.Messages(

@@ -17,7 +17,7 @@ from nostr_client.network.waiting import task_group
 
 if TYPE_CHECKING:
     from agent.demo.running import Demonstration
-    from agent.demo.tour import Checked
+    from agent.demo.tour import TourResult
 
 PACE_S: Final = 1.5
 """Between two newcomers, on average."""
@@ -53,7 +53,7 @@ _END: Final = """all right; what to look at next:
   nostr-client count followers npub1…     a question of your own"""
 
 
-async def _tour(*, quiet: bool) -> list[Checked]:
+async def _tour(*, quiet: bool) -> list[TourResult]:
     from agent.demo.running import demonstration
     from agent.demo.tour import tour
 

@@ -16,7 +16,7 @@ from nostr_client.paths import config_path
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from agent.config import Added, Draft
+    from agent.config import Draft, StoredNames
 
 
 @click.command()
@@ -101,22 +101,22 @@ def check(
     ctx.exit(USAGE if mistakes else OK)
 
 
-def _added(draft: Draft) -> Added:
+def _added(draft: Draft) -> StoredNames:
     """Names that were added to the configured store; none if that does not exist."""
-    from agent.config import Added
+    from agent.config import StoredNames
     from agent.service.parts import store_file
 
     path = store_file(draft.config)
     if not path.is_file():
-        return Added()
+        return StoredNames()
     try:
         return run_async(_read_added(path))
     except StoreError as error:
         say(f"names are not compared with those in the store: {error}")
-        return Added()
+        return StoredNames()
 
 
-async def _read_added(path: Path) -> Added:
+async def _read_added(path: Path) -> StoredNames:
     from agent.state import all_added
     from nostr_client.store.database import Database
 

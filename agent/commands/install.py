@@ -51,7 +51,7 @@ def install_service(
         say(f"then: {line}")
 
 
-def _unit(system: bool, config: Path | None) -> service_files.Unit:
+def _unit(system: bool, config: Path | None) -> service_files.ServiceFile:
     command = _command(config)
     if sys.platform == "darwin":
         if system:
@@ -59,21 +59,21 @@ def _unit(system: bool, config: Path | None) -> service_files.Unit:
         home = Path.home()
         path = home / "Library/LaunchAgents" / f"{service_files.LABEL}.plist"
         text = service_files.launchd(command, str(home / "Library/Logs/nostr-agent.log"))
-        return service_files.Unit(str(path), text, (f"launchctl load {path}",))
+        return service_files.ServiceFile(str(path), text, (f"launchctl load {path}",))
     reads_none = system and config is None
     writes = () if reads_none else _writes(config)
     text = service_files.systemd(command, user=not system, writes=writes)
     if system:
         path = Path("/etc/systemd/system") / f"{service_files.NAME}.service"
         enable = f"systemctl enable --now {service_files.NAME}"
-        return service_files.Unit(str(path), text, ("systemctl daemon-reload", enable))
+        return service_files.ServiceFile(str(path), text, ("systemctl daemon-reload", enable))
     path = Path.home() / ".config/systemd/user" / f"{service_files.NAME}.service"
     then = (
         "systemctl --user daemon-reload",
         f"systemctl --user enable --now {service_files.NAME}",
         "loginctl enable-linger    # to keep it running after you log out",
     )
-    return service_files.Unit(str(path), text, then)
+    return service_files.ServiceFile(str(path), text, then)
 
 
 def _named_by_environment() -> Path | None:

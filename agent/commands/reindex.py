@@ -14,7 +14,7 @@ from agent.api.address import reach
 from agent.api.schema import Rebuild, RebuildBody
 from agent.api.through import holder
 from agent.commands.options import chosen_store, config_options
-from agent.reindex.protocol import LOCAL, Stage, Talk, checked_memory
+from agent.reindex.protocol import LOCAL, LogText, Stage, checked_memory
 from nostr_client.cli.entry import run_async_until_sigterm
 from nostr_client.cli.output import console, json_option, plain_table, print_json, say
 from nostr_client.cli.parameters import UserPath
@@ -58,7 +58,7 @@ class _Bars:
         self._tasks: dict[str, TaskID] = {}
 
     def __call__(self, message: Message) -> None:
-        if isinstance(message, Talk):
+        if isinstance(message, LogText):
             self._shown.console.print(message.text, markup=False)
         elif isinstance(message, Stage):
             self._stage(message)
@@ -79,7 +79,7 @@ class _Bars:
 
 
 def _line(message: Message) -> None:
-    if isinstance(message, Talk):
+    if isinstance(message, LogText):
         say(message.text)
     elif isinstance(message, Stage) and message.state in ("done", "skipped"):
         how = "done before" if message.state == "skipped" else f"{message.seconds:.1f} s"
@@ -124,7 +124,7 @@ async def by_agent(given: dict[str, Any], report: Report) -> Rebuild:
 
     async with AgentClient(*reach(None, None)) as client:
         shown = await client.start_rebuild(body)
-        report(Talk("the running agent does it"))
+        report(LogText("the running agent does it"))
         reported: set[str] = set()
         try:
             while shown.running:

@@ -81,7 +81,7 @@ def _instead(error: NetworkError) -> str:
 
 
 def _run(config: Path | None, settings: tuple[str, ...], *, once: bool) -> int:
-    source = Source(config, settings)
+    source = ConfigReader(config, settings)
     draft = source.read()
     path = str(source.path or "")
     if once:
@@ -93,7 +93,7 @@ def _run(config: Path | None, settings: tuple[str, ...], *, once: bool) -> int:
     return OK
 
 
-class Source:
+class ConfigReader:
     """Reads the configuration of a run, at the start and again at each reload, from one file.
 
     If no file existed at the start, a reload may find one. A file that has disappeared since is an

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from agent.api.address import reach
-from agent.api.schema import Cut, Delta
+from agent.api.schema import Delta, StreamEnd
 from nostr_client.cli.entry import FAILURE, OK, USAGE, CommandGroup, run_async
 from nostr_client.cli.output import follow_option, json_option, print_json
 from nostr_client.cli.place import api_option, token_option
@@ -86,7 +86,7 @@ def asks(
     return made
 
 
-def _print_status(found: schema.Status) -> None:
+def _print_status(found: schema.AgentStatus) -> None:
     """Print the state of the agent in a few lines."""
     ready = "ready" if found.ready else "not ready: " + "; ".join(found.reasons)
     click.echo(f"nostr-agent {found.version}, pid {found.pid}, up {age(found.uptime)}, {ready}")
@@ -173,7 +173,7 @@ async def _logs(client: AgentClient, limit: int, *, follow: bool, as_json: bool)
     if not follow:
         return
     async for _, message in client.events():
-        if isinstance(message, Cut):
+        if isinstance(message, StreamEnd):
             click.echo(message.reason, err=True)
         if isinstance(message, Delta) and message.log is not None and message.log.n > seen:
             _print(message.log, as_json)

@@ -8,6 +8,6 @@ from __future__ import annotations
 
 from agent.config.load import Draft, InvalidConfig, Mistake, load, parse, read
 from agent.config.model import Config
-from agent.specs import Added
+from agent.specs import StoredNames
 
-__all__ = ["Added", "Config", "Draft", "InvalidConfig", "Mistake", "load", "parse", "read"]
+__all__ = ["Config", "Draft", "InvalidConfig", "Mistake", "StoredNames", "load", "parse", "read"]

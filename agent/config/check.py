@@ -26,7 +26,7 @@ _PART: Final = re.compile(r"\.(\w+)|\[(\d+)\]")
 _KEY: Final = re.compile(r"Object (contains unknown|missing required) field `(.*)`")
 
 
-class Field(NamedTuple):
+class ConfigField(NamedTuple):
     """One setting: `many` is true for an array of tables of type `struct`."""
 
     name: str
@@ -36,7 +36,7 @@ class Field(NamedTuple):
     many: bool
 
 
-def fields(struct: type[msgspec.Struct]) -> list[Field]:
+def fields(struct: type[msgspec.Struct]) -> list[ConfigField]:
     """The settings of a table in their order."""
     return [_field(one) for one in msgspec.structs.fields(struct)]
 
@@ -51,7 +51,7 @@ def convert(value: object, struct: type[S], complain: Complain, path: Path = ())
         return None
 
 
-class Found(NamedTuple):
+class CheckedConfig(NamedTuple):
     """The values of a file that have the right types; a section in `wrong` is its default here.
 
     Watches, syncs and coverages have their number in the file.
@@ -64,9 +64,9 @@ class Found(NamedTuple):
     coverages: tuple[tuple[int, CoverageSpec], ...]
 
 
-def whole(config: Config) -> Found:
+def whole(config: Config) -> CheckedConfig:
     """A configuration in which every value has the right type."""
-    return Found(
+    return CheckedConfig(
         config,
         frozenset(),
         tuple(enumerate(config.watches)),
@@ -75,7 +75,7 @@ def whole(config: Config) -> Found:
     )
 
 
-def convert_sections(table: Mapping[str, Any], complain: Complain) -> Found:
+def convert_sections(table: Mapping[str, Any], complain: Complain) -> CheckedConfig:
     """Convert each section, watch, sync and coverage; complain about the first mistake of each."""
     known = {one.name: one for one in fields(Config)}
     good: dict[str, Any] = {"watches": (), "syncs": (), "coverage": ()}
@@ -91,10 +91,10 @@ def convert_sections(table: Mapping[str, Any], complain: Complain) -> Found:
     sections = {name: one for name, one in good.items() if not known[name].many}
     wrong = frozenset(table) & known.keys() - good.keys()
     lists = (good["watches"], good["syncs"], good["coverage"])
-    return Found(Config(**sections), wrong, *lists)
+    return CheckedConfig(Config(**sections), wrong, *lists)
 
 
-def _items(items: list[Any], one: Field, complain: Complain) -> Iterator[tuple[int, Any]]:
+def _items(items: list[Any], one: ConfigField, complain: Complain) -> Iterator[tuple[int, Any]]:
     assert one.struct is not None
     for n, item in enumerate(items):
         made = convert(item, one.struct, complain, (one.name, n))
@@ -167,7 +167,7 @@ def metas(kind: Any) -> list[msgspec.Meta]:
     return metas(kind.__origin__) + found if hasattr(kind, "__metadata__") else found
 
 
-def _field(one: msgspec.structs.FieldInfo) -> Field:
+def _field(one: msgspec.structs.FieldInfo) -> ConfigField:
     kind = _bare(one.type)
     many = get_origin(kind) is tuple
     inner = get_args(kind)[0] if many else kind
@@ -175,9 +175,9 @@ def _field(one: msgspec.structs.FieldInfo) -> Field:
     default = one.default
     if default is msgspec.NODEFAULT and one.default_factory is not msgspec.NODEFAULT:
         default = one.default_factory()
-    return Field(one.name, one.type, default, struct, many)
+    return ConfigField(one.name, one.type, default, struct, many)
 
 
-def _unknown(key: str, known: Mapping[str, Field]) -> str:
+def _unknown(key: str, known: Mapping[str, ConfigField]) -> str:
     near = difflib.get_close_matches(key, known, n=1)
     return f"unknown key; did you mean {near[0]}?" if near else "unknown key"

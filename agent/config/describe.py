@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import msgspec
 
-from agent.config.check import Field, fields, metas
+from agent.config.check import ConfigField, fields, metas
 from agent.config.model import Config
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _table(title: str, path: str, struct: type[msgspec.Struct]) -> Iterator[str]
         yield from _table(f"[[{path}.{one.name}]]", f"{path}.{one.name}", one.struct)
 
 
-def explain(one: Field) -> str:
+def explain(one: ConfigField) -> str:
     """What a key is for, with the form and the bounds of its value."""
     found = metas(one.type)
     text = next((m.description for m in reversed(found) if m.description), "")

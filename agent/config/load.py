@@ -11,14 +11,14 @@ import msgspec
 
 from agent.config.check import convert_sections, fields, whole
 from agent.config.model import Config
-from agent.specs import Added
+from agent.specs import StoredNames
 from nostr_client.errors import InvalidInput, without_secret_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from agent.config.check import Complain, Found
+    from agent.config.check import CheckedConfig, Complain
 
 
 PREFIX: Final = "NOSTR_AGENT_"
@@ -87,7 +87,7 @@ class InvalidConfig(InvalidInput):
         self.mistakes = tuple(mistakes)
 
 
-NOTHING: Final = Added()
+NOTHING: Final = StoredNames()
 
 
 def taken(kind: str, name: str) -> str:
@@ -98,14 +98,14 @@ def taken(kind: str, name: str) -> str:
     )
 
 
-def check_added(found: Found, added: Added, complain: Complain) -> None:
+def check_added(found: CheckedConfig, added: StoredNames, complain: Complain) -> None:
     """Complain about each watch and sync of the file whose name is taken."""
     for path, kind, name in _named(found):
         if name in (added.watches if kind == "watch" else added.syncs):
             complain(path, taken(kind, name))
 
 
-def _named(found: Found) -> Iterator[tuple[Place, str, str]]:
+def _named(found: CheckedConfig) -> Iterator[tuple[Place, str, str]]:
     for n, watch in found.watches:
         yield ("watches", n, "name"), "watch", watch.name
     for n, sync in found.syncs:
@@ -153,7 +153,7 @@ class Draft(NamedTuple):
     config: Config
     report: _Report
 
-    def checked(self, added: Added = NOTHING) -> Config:
+    def checked(self, added: StoredNames = NOTHING) -> Config:
         """The configuration, with everything checked. Raises InvalidConfig.
 
         `added`: names that were added to the store, if known.

@@ -21,7 +21,7 @@ from nostr_client.watch.definition import check_interval
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from agent.config.check import Complain, Found, Path
+    from agent.config.check import CheckedConfig, Complain, Path
     from agent.config.model import AssertionsSection, Config, RelaysSection
     from agent.specs import CoverageSpec, SyncSpec
     from nostr_client.watch.definition import AlertSpec, Watch
@@ -33,7 +33,7 @@ SHORTEST_OWN_S: Final = 0.1
 """Seconds between two rounds at least where no stranger's relay is asked for a number."""
 
 
-def check(found: Found, complain: Complain) -> None:
+def check(found: CheckedConfig, complain: Complain) -> None:
     """Complain about everything that would fail, or mean nothing, once the agent runs."""
     config = found.config
     _check_relays(config.relays, complain)

@@ -39,7 +39,7 @@ OFFER_AGAIN: Final = 10
 """Turns after which an unchanged event is offered to every relay again: they lose some."""
 
 
-class Note(msgspec.Struct, frozen=True):
+class PublishRecord(msgspec.Struct, frozen=True):
     """What the store has of a stream's newest event; `created_at` is written before it is sent."""
 
     created_at: int = -1
@@ -49,7 +49,7 @@ class Note(msgspec.Struct, frozen=True):
     took: tuple[str, ...] = ()
 
 
-class Published:
+class StreamPublisher:
     """One stream at work."""
 
     def __init__(self, section: PublishSection, relays: list[str]) -> None:
@@ -74,7 +74,7 @@ class PublishRunner:
         pool: RelayPool,
         signer: Signer | None,
     ) -> None:
-        self.streams: dict[str, Published] = {}
+        self.streams: dict[str, StreamPublisher] = {}
         self.published = 0
         self._clock = clock
         self._log = log
@@ -93,12 +93,12 @@ class PublishRunner:
             urls = chosen(section.relays, relays.default, relays.denied)
             one = before.get(name)
             if one is None or (one.section, one.relays) != (section, urls):
-                one = Published(section, urls)
+                one = StreamPublisher(section, urls)
                 self._links.put(self._link(one))
             self.streams[name] = one
         self._links.keep({("nostr", "out")}, self.streams)
 
-    def _link(self, one: Published) -> schema.CounterLink:
+    def _link(self, one: StreamPublisher) -> schema.CounterLink:
         return schema.CounterLink(
             name=link_name(one.section),
             direction="out",
@@ -124,7 +124,7 @@ class PublishRunner:
         notes = await self._store.database.read(lambda conn: state.notes(conn, _PREFIX))
         found = {key.removeprefix(_PREFIX): text for key, text in notes.items()}
         return {
-            f"{KIND} {name}": msgspec.json.decode(found[one.section.stream], type=Note).at
+            f"{KIND} {name}": msgspec.json.decode(found[one.section.stream], type=PublishRecord).at
             for name, one in self.streams.items()
             if one.section.stream in found
         }
@@ -150,7 +150,7 @@ class PublishRunner:
             self._links.change(name, state="failing", why=why)
             return False
 
-    async def _publish(self, name: str, one: Published) -> bool:
+    async def _publish(self, name: str, one: StreamPublisher) -> bool:
         section = one.section
         values = await self._remotes.values(section.stream, section.subjects, nostr.MOST_EVENT)
         note = await self._note(section.stream)
@@ -169,7 +169,9 @@ class PublishRunner:
         results = await self._offer(one, verified, note)
         return await self._show(name, one, values, note, results)
 
-    async def _look(self, name: str, one: Published, values: Values, note: Note) -> Note | None:
+    async def _look(
+        self, name: str, one: StreamPublisher, values: Values, note: PublishRecord
+    ) -> PublishRecord | None:
         """Read our newest event from the relays: the next must be newer and of the same store."""
         signer = self._sign_with()
         asked = nostr.address(signer.pubkey, one.section.stream)
@@ -202,8 +204,8 @@ class PublishRunner:
         return self._sealer().open(event.content, event.pubkey)
 
     async def _make(
-        self, one: Published, values: Values, note: Note, digest: str
-    ) -> tuple[VerifiedEvent, Note]:
+        self, one: StreamPublisher, values: Values, note: PublishRecord, digest: str
+    ) -> tuple[VerifiedEvent, PublishRecord]:
         """Make a new event and store it before it is sent; its time is recorded before that."""
         content = nostr.render(values)
         if one.readers:
@@ -226,7 +228,7 @@ class PublishRunner:
                 f"its event has {size} characters, above {nostr.MOST_EVENT}: add counters up in a"
                 " stream with fewer subjects, and publish that"
             )
-        note = Note(at, digest, verified.event.id, now)
+        note = PublishRecord(at, digest, verified.event.id, now)
         await self._keep(one.section.stream, note)
         await self._store.save([verified])
         self.published += 1
@@ -234,7 +236,7 @@ class PublishRunner:
         return verified, note
 
     async def _offer(
-        self, one: Published, verified: VerifiedEvent, note: Note
+        self, one: StreamPublisher, verified: VerifiedEvent, note: PublishRecord
     ) -> dict[str, PublishResult]:
         everyone = one.turns % OFFER_AGAIN == 0
         one.turns += 1
@@ -244,9 +246,9 @@ class PublishRunner:
     async def _show(
         self,
         name: str,
-        one: Published,
+        one: StreamPublisher,
         values: Values,
-        note: Note,
+        note: PublishRecord,
         results: dict[str, PublishResult],
     ) -> bool:
         good = {url for url, result in results.items() if result.status is PublishStatus.OK}
@@ -278,19 +280,19 @@ class PublishRunner:
         )
         return fine
 
-    async def _kept(self, note: Note) -> VerifiedEvent | None:
+    async def _kept(self, note: PublishRecord) -> VerifiedEvent | None:
         """The newest event as it was signed, from our store."""
         if not note.id:
             return None
         found = await self._store.query([Filter(ids=[note.id])])
         return stored_event(found[0]) if found else None
 
-    async def _note(self, stream: str) -> Note:
+    async def _note(self, stream: str) -> PublishRecord:
         notes = await self._store.database.read(lambda c: state.notes(c, _PREFIX + stream))
         text = notes.get(_PREFIX + stream)
-        return Note() if text is None else msgspec.json.decode(text, type=Note)
+        return PublishRecord() if text is None else msgspec.json.decode(text, type=PublishRecord)
 
-    async def _keep(self, stream: str, note: Note) -> None:
+    async def _keep(self, stream: str, note: PublishRecord) -> None:
         await self._store.database.write(lambda conn: state.note(conn, _PREFIX + stream, note))
 
     def _sign_with(self) -> Signer:
@@ -313,7 +315,7 @@ def link_name(section: PublishSection) -> str:
     return f"nostr:{section.stream}"
 
 
-def _digest(values: Values, one: Published) -> str:
+def _digest(values: Values, one: StreamPublisher) -> str:
     """A digest of all that makes a new event necessary; a new sequence number does not."""
     head = values.head
     parts = (head.store, head.epoch, values.ways, values.values, one.readers)

@@ -9,7 +9,7 @@ from nostr_client.codecs import nip19
 from nostr_client.codecs.keys import KeySigner
 from nostr_client.counters import lineage, nostr
 from nostr_client.counters.engine.take import Batch, check_batch
-from nostr_client.counters.lineage import KEPT_RUNS, Head
+from nostr_client.counters.lineage import KEPT_RUNS, StreamHead
 from nostr_client.counters.sealing import Sealer, is_sealed
 from nostr_client.errors import InvalidInput, clip, host_alone
 from nostr_client.options import ReadBudget
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from agent.config.model import SourceSection
     from nostr_client.codecs.event import Event
     from nostr_client.codecs.keys import Signer
-    from nostr_client.counters.engine.remote import Known
+    from nostr_client.counters.engine.remote import SourceRecord
     from nostr_client.network.pool import RelayPool
     from nostr_client.options import ConnectionOptions
     from nostr_client.store.sqlite import SqliteStore
@@ -49,14 +49,14 @@ def batch_of(found: Messages, stream: str, after: int, *, whole: bool) -> Batch:
     return batch
 
 
-def _head(found: Messages) -> Head:
+def _head(found: Messages) -> StreamHead:
     ids = [found.store, found.epoch, *(run for run, _ in found.runs)]
     numbers = [found.first_seq, found.last_seq, *(seq for _, seq in found.runs)]
     if not all(0 < len(id) <= LONGEST_ID and id.isprintable() for id in ids):
         raise InvalidInput("its ids are missing or malformed")
     if not all(0 <= n <= MOST_SEQ for n in numbers) or len(found.runs) > KEPT_RUNS:
         raise InvalidInput("its sequence numbers are out of range")
-    return Head(found.store, found.epoch, found.first_seq, found.last_seq, found.runs)
+    return StreamHead(found.store, found.epoch, found.first_seq, found.last_seq, found.runs)
 
 
 def joined(batches: Sequence[Batch]) -> Batch:
@@ -88,14 +88,14 @@ VERSIONS: Final = 10
 BUDGET: Final = ReadBudget(events=2 * VERSIONS, bytes=4 * 1024 * 1024)
 
 
-class Reader(Protocol):
+class SourceReader(Protocol):
     """Reads one source. Raises NostrTallyError and its kinds; safe to cancel."""
 
     peer: str
     troubles: tuple[str, ...]
     """What went wrong at the newest reading without ending it: relays that did not answer."""
 
-    async def read(self, known: Known | None, *, again: bool) -> Batch | None:
+    async def read(self, known: SourceRecord | None, *, again: bool) -> Batch | None:
         """Read what is new, or with `again` the newest of every subject; None if nothing exists."""
         ...
 
@@ -115,7 +115,7 @@ class AgentReader:
         self._closed = False
         self._last_seq = 0
 
-    async def read(self, known: Known | None, *, again: bool) -> Batch | None:
+    async def read(self, known: SourceRecord | None, *, again: bool) -> Batch | None:
         seq = known.seq if known else 0
         if again:
             return await self._whole()
@@ -204,7 +204,7 @@ class NostrReader:
         self.troubles: tuple[str, ...] = ()
         self._answered = True
 
-    async def read(self, known: Known | None, *, again: bool) -> Batch | None:
+    async def read(self, known: SourceRecord | None, *, again: bool) -> Batch | None:
         if not again:
             await self._fetch()
         kept = await self._store.query([self._asked])

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
     from agent.config.model import SourceSection
     from agent.counters.links import Links
-    from agent.counters.reader import Reader
+    from agent.counters.reader import SourceReader
     from agent.log import Log
     from nostr_client.codecs.event import Event
     from nostr_client.counters.engine.take import Taken
     from nostr_client.counters.sqlite.remotes import Remotes
-    from nostr_client.store.base import Outcome
+    from nostr_client.store.base import SaveOutcome
     from nostr_client.watch.clock import Clock
 
 
@@ -36,10 +36,10 @@ LONGEST_VALUE: Final = 200
 """Digits of a value in a status: a longer value is left out."""
 
 
-class Source:
+class RunningSource:
     """One configured source, and what reads it."""
 
-    def __init__(self, section: SourceSection, reader: Reader) -> None:
+    def __init__(self, section: SourceSection, reader: SourceReader) -> None:
         self.section = section
         self.reader = reader
         self.remote = Remote(section.stream, source_config(section), section.most_subjects)
@@ -56,9 +56,9 @@ class SourceRunner:
         log: Log,
         remotes: Remotes,
         links: Links,
-        make: Callable[[SourceSection], Reader],
+        make: Callable[[SourceSection], SourceReader],
     ) -> None:
-        self.sources: dict[str, Source] = {}
+        self.sources: dict[str, RunningSource] = {}
         self.moved = 0
         self._clock = clock
         self._log = log
@@ -74,7 +74,7 @@ class SourceRunner:
             if old is not None and old.section == section:
                 self.sources[section.name] = before.pop(section.name)
             else:
-                self.sources[section.name] = Source(section, self._make(section))
+                self.sources[section.name] = RunningSource(section, self._make(section))
         for one in before.values():
             await one.reader.close()
         await self._remotes.configure(self.sources)
@@ -122,7 +122,7 @@ class SourceRunner:
         await self._show(one, taken)
         return taken is None or taken.outcome in ("taken", "stale", "met")
 
-    async def _bring(self, one: Source) -> Taken | None:
+    async def _bring(self, one: RunningSource) -> Taken | None:
         """Read and take batches until none is left; return the outcome of the last one."""
         again, taken, moved = False, None, 0
         for _ in range(MOST_ROUNDS):
@@ -145,7 +145,7 @@ class SourceRunner:
         self.moved += moved
         return taken
 
-    def _log_outcome(self, one: Source, taken: Taken) -> None:
+    def _log_outcome(self, one: RunningSource, taken: Taken) -> None:
         name = one.section.name
         for gap in taken.gaps[:10]:
             self._log.warning("source_gap", source=name, after=gap.after, before=gap.before)
@@ -158,7 +158,7 @@ class SourceRunner:
         link = self._links.get(name)
         return link is None or (link.state, link.why) != (state, why)
 
-    async def _show(self, one: Source, taken: Taken | None) -> None:
+    async def _show(self, one: RunningSource, taken: Taken | None) -> None:
         name = one.section.name
         outcome = taken.outcome if taken is not None else "none"
         if taken is not None and outcome in ("refused", "backwards"):
@@ -177,7 +177,7 @@ class SourceRunner:
             self._links.change(name, state="ok", why="", path=(), confirmable=False, done_at=now)
         await self._show_known(one)
 
-    async def _show_known(self, one: Source) -> None:
+    async def _show_known(self, one: RunningSource) -> None:
         """Show in its link what the store has of a source."""
         name = one.section.name
         found, link = await self._remotes.known(name), self._links.get(name)
@@ -212,7 +212,7 @@ class SourceRunner:
         )
 
 
-def _link(one: Source) -> schema.CounterLink:
+def _link(one: RunningSource) -> schema.CounterLink:
     section = one.section
     return schema.CounterLink(
         name=section.name,
@@ -245,7 +245,7 @@ class Arrivals:
                 wanted[key] = (*wanted.get(key, ()), one.name)
         self._wanted = wanted
 
-    def hook(self, conn: sqlite3.Connection, pairs: Sequence[tuple[Event, Outcome]]) -> None:
+    def hook(self, conn: sqlite3.Connection, pairs: Sequence[tuple[Event, SaveOutcome]]) -> None:
         """Look through a batch, in the writer's thread."""
         wanted, loop = self._wanted, self._loop
         if not wanted or loop is None:

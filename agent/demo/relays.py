@@ -49,7 +49,7 @@ class LyingStore(SqliteStore):
         return await self.database.read(lambda c: work(LyingSnapshot(c, self._context())))
 
 
-class Kind(NamedTuple):
+class DemoRelay(NamedTuple):
     """One relay: its name, what it does, what is behind it."""
 
     name: str
@@ -58,13 +58,15 @@ class Kind(NamedTuple):
 
 
 KINDS: Final = (
-    Kind("first", RelayOptions(name="first relay")),
-    Kind("second", RelayOptions(name="second relay")),
-    Kind("plain", RelayOptions(name="a relay without registers", hll=False)),
-    Kind("reader", RelayOptions(name="a relay that cannot count", count=False, negentropy=False)),
-    Kind("late", RelayOptions(name="a slow relay"), LateStore),
-    Kind("liar", RelayOptions(name="a relay that lies"), LyingStore),
-    Kind(
+    DemoRelay("first", RelayOptions(name="first relay")),
+    DemoRelay("second", RelayOptions(name="second relay")),
+    DemoRelay("plain", RelayOptions(name="a relay without registers", hll=False)),
+    DemoRelay(
+        "reader", RelayOptions(name="a relay that cannot count", count=False, negentropy=False)
+    ),
+    DemoRelay("late", RelayOptions(name="a slow relay"), LateStore),
+    DemoRelay("liar", RelayOptions(name="a relay that lies"), LyingStore),
+    DemoRelay(
         "refuser",
         RelayOptions(
             name="a relay that refuses",

@@ -38,7 +38,7 @@ PATIENCE_S: Final = 60.0
 """Until the agent must have caught up."""
 
 
-class Checked(msgspec.Struct, frozen=True, kw_only=True):
+class TourResult(msgspec.Struct, frozen=True, kw_only=True):
     """One number of the tour and the truth; `value` is None if unknown."""
 
     name: str
@@ -57,32 +57,32 @@ def holds(figure: Figure | None, truth: int) -> bool:
     return figure.low <= truth and (figure.high is None or truth <= figure.high)
 
 
-def check(name: str, figure: Figure | None, truth: int) -> Checked:
+def check(name: str, figure: Figure | None, truth: int) -> TourResult:
     """Compare a figure with the truth."""
     if figure is None:
         value, low, high, exact = None, None, None, False
     else:
         value, low, high, exact = figure.value, figure.low, figure.high, figure.exact
     right = holds(figure, truth)
-    return Checked(
+    return TourResult(
         name=name, value=value, low=low, high=high, exact=exact, truth=truth, right=right
     )
 
 
-def check_exact(name: str, value: int, truth: int) -> Checked:
+def check_exact(name: str, value: int, truth: int) -> TourResult:
     """Compare an exact number with the truth."""
     right = value == truth
-    return Checked(
+    return TourResult(
         name=name, value=value, low=value, high=value, exact=True, truth=truth, right=right
     )
 
 
-async def tour(demo: Demonstration, out: Console) -> list[Checked]:
+async def tour(demo: Demonstration, out: Console) -> list[TourResult]:
     """Count, sync, then let people join while the agent watches; print each with the truth."""
     return [*await _counts(demo, out), *await _sync(demo, out), *await _agent(demo, out)]
 
 
-async def _counts(demo: Demonstration, out: Console) -> list[Checked]:
+async def _counts(demo: Demonstration, out: Console) -> list[TourResult]:
     found = []
     async with NostrClient(demo.names, timeout=TIMEOUT_S) as client:
         for query in (
@@ -98,7 +98,7 @@ async def _counts(demo: Demonstration, out: Console) -> list[Checked]:
     return found
 
 
-def _checked_count(result: CountResult, posts: Iterable[Post]) -> list[Checked]:
+def _checked_count(result: CountResult, posts: Iterable[Post]) -> list[TourResult]:
     authors = [post.event.event.pubkey for post in posts]
     name = result.query.name
     return [
@@ -107,7 +107,7 @@ def _checked_count(result: CountResult, posts: Iterable[Post]) -> list[Checked]:
     ]
 
 
-async def _sync(demo: Demonstration, out: Console) -> list[Checked]:
+async def _sync(demo: Demonstration, out: Console) -> list[TourResult]:
     """Sync the reactions into a store, then once more."""
     reactions = Filter(kinds=[kinds.REACTION], tags={"#e": [demo.world.thread.event.id]})
     async with await SqliteStore.open(":memory:") as store:
@@ -127,7 +127,7 @@ async def _sync(demo: Demonstration, out: Console) -> list[Checked]:
     return found
 
 
-async def _agent(demo: Demonstration, out: Console) -> list[Checked]:
+async def _agent(demo: Demonstration, out: Console) -> list[TourResult]:
     """People join; wait, within a limit, until the agent's numbers hold the truth."""
     out.print(f"an agent watches the same relays at {demo.service.api.url}: people join", end="")
     for _ in range(NEWCOMERS):
@@ -147,7 +147,7 @@ async def _agent(demo: Demonstration, out: Console) -> list[Checked]:
     return found
 
 
-async def _agent_numbers(demo: Demonstration) -> list[Checked]:
+async def _agent_numbers(demo: Demonstration) -> list[TourResult]:
     figures = {one.spec.name: one.figure for one in (await demo.client.watches()).watches}
     found = []
     for spec in demo.watches:
@@ -159,7 +159,7 @@ async def _agent_numbers(demo: Demonstration) -> list[Checked]:
     return [*found, *await _counters(demo)]
 
 
-async def _counters(demo: Demonstration) -> list[Checked]:
+async def _counters(demo: Demonstration) -> list[TourResult]:
     """The votes, and the agent's counter of contact lists that it stored."""
     votes = (await demo.client.counters("VOTES")).counters
     ingested = (await demo.client.counters("INGEST", f"events.{kinds.CONTACTS}")).counters
@@ -171,7 +171,7 @@ async def _counters(demo: Demonstration) -> list[Checked]:
     ]
 
 
-def _line(one: Checked) -> str:
+def _line(one: TourResult) -> str:
     if one.value is None:
         return f"{one.name}: not counted; in truth {one.truth:,}"
     high = "" if one.high is None else f"{one.high:,}"
@@ -179,7 +179,7 @@ def _line(one: Checked) -> str:
     return f"{one.name}: {one.value:,} ({bounds}); in truth {one.truth:,}"
 
 
-def verdict(out: Console, truth: str, found: Iterable[Checked], good: str, bad: str) -> None:
+def verdict(out: Console, truth: str, found: Iterable[TourResult], good: str, bad: str) -> None:
     """Print the truth and whether every number holds it."""
     right = all(one.right for one in found)
     style = "green" if right else "red"

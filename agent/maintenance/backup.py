@@ -24,7 +24,7 @@ from agent.reindex.tempdir import flush, part_of
 from nostr_client.counters.engine.read import check_sums
 from nostr_client.counters.engine.served import begin_run
 from nostr_client.errors import InvalidInput, SchemaTooOld, StoreCorrupt, StoreError
-from nostr_client.store.base import Found
+from nostr_client.store.base import DifferenceLog
 from nostr_client.store.connect import WriterLock, check_file, create_private, make_folder
 from nostr_client.store.faults import making_error, opening_error, store_error
 from nostr_client.store.fingerprint_tables import FINGERPRINTS
@@ -35,7 +35,7 @@ from nostr_client.store.schema import STORE
 from nostr_client.store.search import add_functions, check_words
 from nostr_client.store.sqlite import read_hash_key
 from nostr_client.store.sync_memory import SYNC
-from nostr_client.store.verify import Verifier
+from nostr_client.store.verify import StoreVerifier
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -173,7 +173,7 @@ def check(path: Path) -> None:
             add_functions(conn)
             hasher = TagHasher(read_hash_key(conn))
             conn.execute("BEGIN")
-            report = Verifier(conn, hasher).run()
+            report = StoreVerifier(conn, hasher).run()
             causes = [problem.what for problem in report.problems] or _other_causes(conn)
             conn.execute("ROLLBACK")
     except sqlite3.OperationalError as error:
@@ -197,7 +197,7 @@ def _other_causes(conn: sqlite3.Connection) -> list[str]:
         return [str(error)]
     if has_search(conn):
         check_words(conn)
-    found = Found()
+    found = DifferenceLog()
     check_sums(conn, found)
     return [one.text for one in found.kept]
 

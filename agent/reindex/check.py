@@ -11,12 +11,12 @@ from agent.reindex.protocol import Checked
 from nostr_client.counters.engine.read import check_sums
 from nostr_client.errors import StoreError
 from nostr_client.store import index_schema
-from nostr_client.store.base import Found
+from nostr_client.store.base import DifferenceLog
 from nostr_client.store.connect import file_uri
 from nostr_client.store.derived import LIVE, DerivedCheck, compare
 from nostr_client.store.faults import store_error
 from nostr_client.store.index import catch_up_missed
-from nostr_client.store.index_schema import Mark
+from nostr_client.store.index_schema import IndexedState
 from nostr_client.store.index_update import ALIAS
 from nostr_client.store.rows import TagHasher
 from nostr_client.store.schema import INDEX_GENERATION
@@ -33,7 +33,7 @@ def check(store: Path, built: Path, settings: Settings) -> Checked:
     Raises StoreError if the live index is behind, or events were removed meanwhile: run it again
     then.
     """
-    found = Found()
+    found = DifferenceLog()
     hasher = TagHasher(hash_key(store))
     try:
         with closing(open_store(store)) as conn:
@@ -66,12 +66,12 @@ def _attach(conn: sqlite3.Connection, store: Path, built: Path) -> None:
     conn.execute(f"ATTACH ? AS {ALIAS}", (file_uri(built, "rw"),))
 
 
-def _pinned(conn: sqlite3.Connection) -> Mark:
+def _pinned(conn: sqlite3.Connection) -> IndexedState:
     """The mark of the snapshot in which everything is read from here on."""
-    mark = Mark.of_store(conn)
+    mark = IndexedState.of_store(conn)
     live = index_schema.about(conn, schema=LIVE)
     built = index_schema.about(conn, schema=ALIAS)
-    if Mark.of_index(live) != mark:
+    if IndexedState.of_index(live) != mark:
         raise StoreError("the live index is behind its store: rebuild it, or let the agent run")
     if built["removals"] != mark.removals:
         raise StoreError("events were removed while the store was read: check again")

@@ -19,7 +19,7 @@ from nostr_client.codecs.event import Event, has_valid_id, parse_event
 from nostr_client.errors import InvalidEvent, InvalidInput
 from nostr_client.store.event_lines import LINE_LIMIT, gunzipped, read_lines
 from nostr_client.store.rows import encode_tags
-from nostr_client.store.tombstones import Row
+from nostr_client.store.tombstones import EventRow
 from nostr_client.sync.arrow_files import parquet_batches, unzstd
 from nostr_client.sync.jsonl import REASONS_KEPT
 
@@ -112,7 +112,7 @@ class Spool:
     def __init__(self, file: Path) -> None:
         self._file = file
 
-    def fill(self, rows: Iterable[Row]) -> None:
+    def fill(self, rows: Iterable[EventRow]) -> None:
         """Keep these rows."""
         encode = msgspec.msgpack.encode
         with self._file.open("wb") as out:
@@ -120,9 +120,9 @@ class Spool:
                 packed = encode(row)
                 out.write(len(packed).to_bytes(4, "big") + packed)
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[EventRow]:
         """The rows, in their order."""
-        decode = msgspec.msgpack.Decoder(Row).decode
+        decode = msgspec.msgpack.Decoder(EventRow).decode
         with self._file.open("rb") as stream:
             while size := stream.read(4):
                 yield decode(stream.read(int.from_bytes(size, "big")))

@@ -19,7 +19,7 @@ import msgspec
 from nostr_client.errors import InvalidInput, StoreError
 from nostr_client.store.connect import check_file, file_uri
 from nostr_client.store.faults import opening_error
-from nostr_client.store.index_schema import HOT, Mark
+from nostr_client.store.index_schema import HOT, IndexedState
 from nostr_client.store.schema import HASH_KEY
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def files(source: Input) -> Iterator[Path]:
 
 
 def fingerprint(
-    source: Input, settings: Settings, mark: Mark | None, listed: Iterable[Listed] = ()
+    source: Input, settings: Settings, mark: IndexedState | None, listed: Iterable[Listed] = ()
 ) -> str:
     """The name of the work on this input, 16 hex digits; `listed` are its files elsewhere.
 
@@ -184,11 +184,11 @@ def _identity(file: Path) -> str:
     return f"{file.absolute()} {about.st_size} {about.st_mtime_ns}"
 
 
-def mark_of(store: Path) -> Mark:
+def mark_of(store: Path) -> IndexedState:
     """How far the store in a file is. Raises StoreError."""
     try:
         with closing(open_store(store)) as conn:
-            return Mark.of_store(conn)
+            return IndexedState.of_store(conn)
     except sqlite3.Error as error:
         raise StoreError(f"{store}: {error}") from error
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from agent.reindex.protocol import Failed, Talk, from_line, to_line
+from agent.reindex.protocol import Failed, LogText, from_line, to_line
 from nostr_client.errors import NostrTallyError, clip
 
 if TYPE_CHECKING:
@@ -76,10 +76,10 @@ async def messages(job: Job) -> AsyncGenerator[Message]:
 
 
 def _read(line: bytes) -> Message:
-    """A line as a message; text that Java writes to the same stdout becomes `Talk`."""
+    """A line as a message; text that Java writes to the same stdout becomes `LogText`."""
     text = line.decode("utf-8", "replace").strip()
     if not text.startswith("{"):
-        return Talk(clip(text))
+        return LogText(clip(text))
     try:
         return from_line(line)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

@@ -55,7 +55,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     submitted: bool = False
 
 
-class Talk(msgspec.Struct, frozen=True, tag="talk"):
+class LogText(msgspec.Struct, frozen=True, tag="talk"):
     """Something for people."""
 
     text: str
@@ -97,7 +97,7 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
     code: int = 1
 
 
-Message = Talk | Stage | Checked | Built | Failed
+Message = LogText | Stage | Checked | Built | Failed
 
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder(Message).decode

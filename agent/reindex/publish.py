@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agent.reindex.parquet import Tables
-    from nostr_client.store.index_schema import Mark
+    from nostr_client.store.index_schema import IndexedState
 
     Numbers = Mapping[bytes, int]
     Rows = Iterator[tuple[Any, ...]]
@@ -46,7 +46,7 @@ _NUMBERED: Final[Mapping[str, Numbered]] = {
 """Tables with a pubkey, which becomes its number in the store."""
 
 
-class Published(NamedTuple):
+class PublishedIndex(NamedTuple):
     """An index file, and the rows of each of its tables."""
 
     path: Path
@@ -66,12 +66,12 @@ def of_keys(tables: Tables) -> RowsOf:
 def publish(
     rows_of: RowsOf,
     target: Path,
-    mark: Mark,
+    mark: IndexedState,
     numbers: Numbers,
     progress: Callable[[int], None],
     about: Mapping[str, int] = MappingProxyType({}),
     ready: Callable[[], None] = lambda: None,
-) -> Published:
+) -> PublishedIndex:
     """Write the tables as an index of the store at `mark`; `progress` gets a table's rows so far.
 
     `about` has the file's other facts, beside its version and mark. `ready` returns when the file
@@ -93,7 +93,7 @@ def publish(
     finally:
         for leftover in (part, part.with_name(f"{part.name}-journal")):
             leftover.unlink(missing_ok=True)
-    return Published(target, rows)
+    return PublishedIndex(target, rows)
 
 
 def store_numbers(store: Path) -> dict[bytes, int]:
@@ -116,7 +116,7 @@ class NewNumbers(dict[bytes, int]):
 def _write(
     rows_of: RowsOf,
     part: Path,
-    mark: Mark,
+    mark: IndexedState,
     numbers: Numbers,
     progress: Callable[[int], None],
     about: Mapping[str, int],

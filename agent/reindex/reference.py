@@ -18,9 +18,9 @@ from agent.reindex.parquet import MOST_MSATS
 from nostr_client import hll
 from nostr_client.codecs import kinds
 from nostr_client.codecs.zaps import paid
-from nostr_client.store.base import Status
+from nostr_client.store.base import SaveStatus
 from nostr_client.store.index_schema import DAY, TRACKED_NAMES
-from nostr_client.store.tombstones import Row, Tombstones, event_of, tombstones
+from nostr_client.store.tombstones import EventRow, Tombstones, event_of, tombstones
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from agent.reindex.inputs import Settings
 
-    Rows = Callable[[], Iterable[Row]]
+    Rows = Callable[[], Iterable[EventRow]]
 
 _SUM_MASK = (1 << 256) - 1
 
@@ -57,7 +57,7 @@ class Accumulator:
         self.statuses: Counter[str] = Counter()
         self._hot: Groups | None = None
 
-    def add(self, rows: Iterable[Row]) -> None:
+    def add(self, rows: Iterable[EventRow]) -> None:
         """Count rows that a store holds."""
         people, days, targets = self._people, self._days, self._targets
         of_days, of_targets = self._of_days.append, self._of_targets.append
@@ -80,7 +80,7 @@ class Accumulator:
         found[0] += 1
         found[1] += int.from_bytes(id_, "little")
 
-    def _zap(self, row: Row) -> None:
+    def _zap(self, row: EventRow) -> None:
         for name, value, msats in paid(event_of(row)):
             found = self._zaps.setdefault((name, value), [0, 0])
             found[0] += 1
@@ -154,11 +154,11 @@ class Accumulator:
         return np.frombuffer(b"".join(self._people), np.uint8).reshape(-1, 32)
 
 
-def from_store_rows(rows: Iterable[Row], settings: Settings) -> Accumulator:
+def from_store_rows(rows: Iterable[EventRow], settings: Settings) -> Accumulator:
     """The tables of a store's rows: all of them count until the store itself removes them."""
     made = Accumulator(settings)
     made.add(rows)
-    made.statuses[Status.STORED] = len(made._of_days)
+    made.statuses[SaveStatus.STORED] = len(made._of_days)
     return made
 
 
@@ -170,13 +170,15 @@ def from_archive(rows: Rows, settings: Settings) -> Accumulator:
     return made
 
 
-def _living(rows: Iterable[Row], blocked: Tombstones, statuses: Counter[str]) -> Iterator[Row]:
+def _living(
+    rows: Iterable[EventRow], blocked: Tombstones, statuses: Counter[str]
+) -> Iterator[EventRow]:
     seen: set[bytes] = set()
     for row in rows:
-        status = Status.DUPLICATE if row.id in seen else blocked.status(row)
+        status = SaveStatus.DUPLICATE if row.id in seen else blocked.status(row)
         seen.add(row.id)
         statuses[status] += 1
-        if status is Status.STORED:
+        if status is SaveStatus.STORED:
             yield row
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from agent.reindex.protocol import Message, Stage, Talk, to_line
+from agent.reindex.protocol import LogText, Message, Stage, to_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -80,7 +80,7 @@ class Reporter:
 
     def talk(self, text: str) -> None:
         """Send a text for people."""
-        self.send(Talk(text))
+        self.send(LogText(text))
 
     def running(self, name: str, done: int, total: int = 0, rows: int = 0) -> None:
         """Send the progress of a stage, unless the last line is newer than INTERVAL_S."""

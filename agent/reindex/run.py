@@ -14,7 +14,7 @@ import msgspec
 from agent.reindex import inputs, repair
 from agent.reindex.engines import choose
 from agent.reindex.launcher import ReindexFailed, messages
-from agent.reindex.protocol import Built, Checked, Failed, Job, Talk
+from agent.reindex.protocol import Built, Checked, Failed, Job, LogText
 from nostr_client.errors import InvalidInput
 from nostr_client.store.derived import Repairs
 from nostr_client.store.index import Index
@@ -94,7 +94,7 @@ async def build(job: Job, why: str, report: Report) -> Result:
     start = time.monotonic()
     built: Built | None = None
     checked: Checked | None = None
-    report(Talk(f"engine: {job.engine} ({why})"))
+    report(LogText(f"engine: {job.engine} ({why})"))
     async with aclosing(messages(job)) as received:
         async for message in received:
             if isinstance(message, Failed):

@@ -17,19 +17,19 @@ from agent.reindex.protocol import Built
 from agent.reindex.publish import NewNumbers, of_keys, publish, store_numbers
 from agent.reindex.reference import from_archive, from_store_rows
 from nostr_client.store.faults import store_error
-from nostr_client.store.index_schema import Mark
+from nostr_client.store.index_schema import IndexedState
 from nostr_client.store.tombstones import from_store, row_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from agent.reindex.protocol import Job
-    from agent.reindex.publish import Published, RowsOf
+    from agent.reindex.publish import PublishedIndex, RowsOf
     from agent.reindex.reference import Accumulator
     from agent.reindex.reporter import Reporter
-    from nostr_client.store.tombstones import Row
+    from nostr_client.store.tombstones import EventRow
 
-ARCHIVED = Mark(1, 0)
+ARCHIVED = IndexedState(1, 0)
 """The mark of tables whose events are in no store."""
 
 
@@ -81,11 +81,11 @@ def about(job: Job) -> dict[str, int]:
 def publish_index(
     job: Job,
     name: str,
-    mark: Mark,
+    mark: IndexedState,
     rows_of: RowsOf,
     progress: Callable[[int], None],
     ready: Callable[[], None] = lambda: None,
-) -> Published:
+) -> PublishedIndex:
     """Write what either engine made as the job's index file; `progress` and `ready`
     are as for `publish`. Raises StoreError and its kinds."""
     store = job.source.kind == "store"
@@ -110,11 +110,11 @@ def check_built(job: Job, built: Path, reporter: Reporter) -> None:
     reporter.send(found)
 
 
-def _from_store(job: Job, reporter: Reporter) -> tuple[Accumulator, Mark]:
+def _from_store(job: Job, reporter: Reporter) -> tuple[Accumulator, IndexedState]:
     try:
         with closing(inputs.open_store(job.source.store)) as conn:
             conn.execute("BEGIN")
-            mark = Mark.of_store(conn)
+            mark = IndexedState.of_store(conn)
             with reporter.stage("events") as count:
                 read = _with_progress(from_store(conn, mark.next_seq), reporter, mark.next_seq - 1)
                 tables = from_store_rows(read, job.settings)
@@ -137,7 +137,7 @@ def _from_archive(job: Job, reporter: Reporter, rejects: event_rows.Rejects) -> 
     return tables
 
 
-def _with_progress(found: Iterable[Row], reporter: Reporter, total: int) -> Iterator[Row]:
+def _with_progress(found: Iterable[EventRow], reporter: Reporter, total: int) -> Iterator[EventRow]:
     for n, row in enumerate(found):
         if not n % 5_000:
             reporter.running("events", n, total)

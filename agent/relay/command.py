@@ -179,10 +179,10 @@ def _announce(server: RelayServer, path: Path, options: RelayOptions, *, as_json
 
 
 def _options(given: dict[str, Any]) -> RelayOptions:
-    from agent.relay.options import Access, RelayOptions
+    from agent.relay.options import RelayAccess, RelayOptions
 
     token_file = given["token_file"]
-    access = Access(
+    access = RelayAccess(
         token=read_secret(token_file) if token_file else None,
         hosts=frozenset(host.lower() for host in given["hosts"]),
         origins=frozenset(map(allowed_origin, given["origins"])),

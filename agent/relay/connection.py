@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from agent.relay.core import Route
+from agent.relay.core import SubscriptionRoute
 from agent.relay.jobs import perform
 from agent.relay.outbox import Outbox
-from agent.relay.outputs import End, SaveJob, Settle, Unwatch, Watch
+from agent.relay.outputs import Disconnect, Listen, SaveJob, Settle, Unlisten
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
-    from agent.relay.core import Core
-    from agent.relay.outputs import Job, Output, Subscription
-    from agent.relay.session import Session
+    from agent.relay.core import RelayCore
+    from agent.relay.outputs import Job, Output, ServerSubscription
+    from agent.relay.session import ServerSession
     from nostr_client.codecs.event import Event
 
 
@@ -26,11 +26,11 @@ LAST_WORDS_S = 1.0
 """Seconds for a reader to take the remaining answers when the relay stops."""
 
 
-class Connection:
+class ServerConnection:
     """Moves frames between a client and its session until either side ends it."""
 
     def __init__(
-        self, core: Core, session: Session, send: Callable[[list[str]], Awaitable[None]]
+        self, core: RelayCore, session: ServerSession, send: Callable[[list[str]], Awaitable[None]]
     ) -> None:
         limits = core.options.limits
         self._core = core
@@ -39,12 +39,12 @@ class Connection:
         self._outbox = Outbox(limits.send_bytes, limits.send_low_bytes, core.waiting)
         self.fetching = asyncio.Lock()
         """Held by the one job that reads events for this connection: one page waits at a time."""
-        self._routes: dict[Subscription, Route] = {}
+        self._routes: dict[ServerSubscription, SubscriptionRoute] = {}
         self._jobs: set[asyncio.Task[None]] = set()
         self._unsaved = 0
         self._room = asyncio.Event()
         self._room.set()
-        self._ended: asyncio.Future[End] = asyncio.get_running_loop().create_future()
+        self._ended: asyncio.Future[Disconnect] = asyncio.get_running_loop().create_future()
         self._group: asyncio.TaskGroup | None = None
         self.session = session
         core.connections.add(self)
@@ -58,14 +58,17 @@ class Connection:
                 await self._core.ingest.drain()
             await self._outbox.wait_empty()
 
-    async def run(self, frames: AsyncIterator[str | bytes]) -> End | None:
+    async def run(self, frames: AsyncIterator[str | bytes]) -> Disconnect | None:
         """Serve until `frames` end (None) or this side ends it (the reason). Safe to cancel."""
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
                 reader = group.create_task(self._read(frames))
                 writer = group.create_task(self._write())
-                waited: set[asyncio.Future[None] | asyncio.Future[End]] = {reader, self._ended}
+                waited: set[asyncio.Future[None] | asyncio.Future[Disconnect]] = {
+                    reader,
+                    self._ended,
+                }
                 await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
                 await self._say_last_words()
                 for task in (reader, writer, *self._jobs):
@@ -76,7 +79,7 @@ class Connection:
             self._outbox.close()
         return self._ended.result() if self._ended.done() else None
 
-    def end(self, end: End) -> None:
+    def end(self, end: Disconnect) -> None:
         """End the connection; the first reason stands."""
         if not self._ended.done():
             self._ended.set_result(end)
@@ -100,7 +103,7 @@ class Connection:
             while True:
                 await self._send(await self._outbox.take())
         except ConnectionError:
-            self.end(End(1006, "the connection broke"))
+            self.end(Disconnect(1006, "the connection broke"))
 
     def handle(self, outputs: Iterable[Output]) -> None:
         """Carry out what the session wants."""
@@ -108,13 +111,13 @@ class Connection:
             match output:
                 case str():
                     self.put(output)
-                case Watch():
+                case Listen():
                     self._watch(output.subscription)
-                case Unwatch():
+                case Unlisten():
                     self._unwatch(output.subscription)
                 case Settle():
                     self._core.ingest.after_commit(output.subscription.settle)
-                case End():
+                case Disconnect():
                     self.end(output)
                 case SaveJob():
                     self._save(output)
@@ -151,19 +154,19 @@ class Connection:
             return False
         return True
 
-    def live(self, subscription: Subscription, event: Event, event_json: str) -> bool:
+    def live(self, subscription: ServerSubscription, event: Event, event_json: str) -> bool:
         """Hand a new event to a subscription; True when it was sent."""
         frame = self.session.live(subscription, event, event_json)
         if frame is not None:
             self.put(frame)
         return frame is not None
 
-    def _watch(self, subscription: Subscription) -> None:
+    def _watch(self, subscription: ServerSubscription) -> None:
         wanted = [f for f in subscription.filters if f.search is None]
-        route = self._routes[subscription] = Route(self, subscription)
+        route = self._routes[subscription] = SubscriptionRoute(self, subscription)
         self._core.hub.add(route, wanted)
 
-    def _unwatch(self, subscription: Subscription) -> None:
+    def _unwatch(self, subscription: ServerSubscription) -> None:
         route = self._routes.pop(subscription, None)
         if route is not None:
             self._core.hub.remove(route)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
+class RelayClock:
     """Two clocks: `monotonic` for rates and idle times, `wall` for what events say; seconds."""
 
     monotonic: Callable[[], float] = time.monotonic
@@ -30,7 +30,7 @@ class NegBudget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Context:
+class RelayContext:
     """Everything a session needs to know that is not its own."""
 
     options: RelayOptions
@@ -40,7 +40,7 @@ class Context:
     search: bool = False
     """Whether the store answers NIP-50."""
 
-    clock: Clock = field(default_factory=Clock)
+    clock: RelayClock = field(default_factory=RelayClock)
     neg_budget: NegBudget = field(default_factory=NegBudget)
     counted: Counter[str] = field(default_factory=Counter)
     """What was done and cut since the start, by name; numbers of things."""

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from agent.relay.hub import Hub
 from agent.relay.outbox import Waiting
-from agent.relay.outputs import End
+from agent.relay.outputs import Disconnect
 from nostr_client.errors import StoreError
 from nostr_client.network.ingest import Ingest, IngestOptions
 from nostr_client.network.verifier import ThreadVerifier
-from nostr_client.store.base import Outcome, Status
+from nostr_client.store.base import SaveOutcome, SaveStatus
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
-    from agent.relay.context import Context
+    from agent.relay.context import RelayContext
     from agent.relay.merged import MergedNumbers
     from agent.relay.options import RelayOptions
-    from agent.relay.outputs import Output, SaveJob, Subscription
-    from agent.relay.session import Session
+    from agent.relay.outputs import Output, SaveJob, ServerSubscription
+    from agent.relay.session import ServerSession
     from nostr_client.codecs.event import Event
     from nostr_client.codecs.keys import VerifiedEvent
     from nostr_client.network.ingest import Result
@@ -44,13 +44,13 @@ ask for these, a small REQ finds a reader free."""
 INGEST: Final = IngestOptions(batch=1_024)
 """A commit of more events would let those behind it wait for longer than about 0.1 s."""
 
-_NEW: Final = (Status.STORED, Status.EPHEMERAL)
+_NEW: Final = (SaveStatus.STORED, SaveStatus.EPHEMERAL)
 
 
 class Client(Protocol):
     """What the relay needs of a connection."""
 
-    session: Session
+    session: ServerSession
 
     def handle(self, outputs: Iterable[Output]) -> None:
         """Carry out what the session wants."""
@@ -58,24 +58,24 @@ class Client(Protocol):
     def saved(self, outputs: Iterable[Output]) -> None:
         """One of this connection's events is settled; the answer is in `outputs`."""
 
-    def live(self, subscription: Subscription, event: Event, event_json: str) -> bool:
+    def live(self, subscription: ServerSubscription, event: Event, event_json: str) -> bool:
         """Hand a new event to a subscription; True when it was sent."""
 
-    def end(self, end: End) -> None:
+    def end(self, end: Disconnect) -> None:
         """End the connection."""
 
 
-class Route:
+class SubscriptionRoute:
     """A subscription and the connection that it belongs to: what the hub finds."""
 
     __slots__ = ("connection", "subscription")
 
-    def __init__(self, connection: Client, subscription: Subscription) -> None:
+    def __init__(self, connection: Client, subscription: ServerSubscription) -> None:
         self.connection = connection
         self.subscription = subscription
 
 
-class Core:
+class RelayCore:
     """One relay without its sockets. `on_event` gets the id of each event to save, and `url`.
 
     `merged`: what answers on the path of merged numbers; None where there is no such path.
@@ -84,7 +84,7 @@ class Core:
     def __init__(
         self,
         store: EventStore,
-        context: Context,
+        context: RelayContext,
         url: str = "",
         on_event: Callable[[str, str], None] | None = None,
         merged: MergedNumbers | None = None,
@@ -92,7 +92,7 @@ class Core:
         self.store = store
         self.merged = merged
         self.context = context
-        self.hub: Hub[Route] = Hub()
+        self.hub: Hub[SubscriptionRoute] = Hub()
         self.threads = ThreadPoolExecutor(WORKERS, thread_name_prefix="relay")
         self.url = url
         self._verifier = ThreadVerifier(workers=WORKERS)
@@ -130,9 +130,9 @@ class Core:
         if isinstance(result, StoreError):  # whether the event is good or not: it may come again
             connection.saved(session.failed(job, f"error: not stored: {result}"))
             return
-        outcome = result if isinstance(result, Outcome) else str(result)
+        outcome = result if isinstance(result, SaveOutcome) else str(result)
         connection.saved(session.saved(job.event, outcome))
-        if isinstance(result, Outcome) and result.status in _NEW:
+        if isinstance(result, SaveOutcome) and result.status in _NEW:
             self.announce([job.event])
 
     def announce(self, events: Sequence[Event]) -> None:
@@ -156,7 +156,7 @@ class Core:
                 group.create_task(self._tick())
         finally:
             self.stopped = True
-            self.end_all(End(INTERNAL_ERROR, "error: the relay broke down"))
+            self.end_all(Disconnect(INTERNAL_ERROR, "error: the relay broke down"))
 
     async def drain(self, seconds: float) -> None:
         """Wait until every EVENT that was taken has its answer, but no longer than `seconds`."""
@@ -168,7 +168,7 @@ class Core:
         except TimeoutError:
             self.context.counted["undrained"] += 1
 
-    def end_all(self, end: End) -> None:
+    def end_all(self, end: Disconnect) -> None:
         """End every connection with the same reason."""
         for connection in list(self.connections):
             connection.end(end)

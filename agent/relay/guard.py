@@ -15,14 +15,14 @@ from urllib.parse import urlsplit
 from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from agent.relay.options import Access
+    from agent.relay.options import RelayAccess
 
 
 _LOOPBACK_NAMES = frozenset({"localhost", "localhost."})
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class Admission:
     """Whether a request may come in, and with what right."""
 
     refusal: str = ""
@@ -42,7 +42,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def check_listen(host: str, access: Access, *, has_policy: bool) -> None:
+def check_listen(host: str, access: RelayAccess, *, has_policy: bool) -> None:
     """Raise InvalidInput when `host` is open to other machines without what that needs."""
     if bool(access.tls_cert) != bool(access.tls_key):
         raise InvalidInput("TLS needs both a certificate and a key file")
@@ -56,20 +56,22 @@ def check_listen(host: str, access: Access, *, has_policy: bool) -> None:
         raise InvalidInput(f"{host} is not loopback: give a token, or the keys that may write")
 
 
-def admit(host: str, origin: str | None, token: str | None, access: Access, listen: str) -> Entry:
+def admit(
+    host: str, origin: str | None, token: str | None, access: RelayAccess, listen: str
+) -> Admission:
     """Judge a request by its Host and Origin headers and its token (None where absent)."""
     name = host_name(host)
     own = is_loopback(name) or name in access.hosts or name == listen.lower()
     if not (own or _is_address(name)):
-        return Entry(refusal=f"the host {name!r} is not one of this relay's names")
+        return Admission(refusal=f"the host {name!r} is not one of this relay's names")
     reason = ""
     if origin is not None and not _origin_allowed(origin, access):
         if access.foreign_origins == "refuse":
-            return Entry(refusal="this web origin is not allowed here")
+            return Admission(refusal="this web origin is not allowed here")
         reason = "restricted: this web origin may only read"
     if access.token is not None and not _same(token, access.token):
         reason = reason or "restricted: writing here needs the token"
-    return Entry(write=not reason, read_only_reason=reason)
+    return Admission(write=not reason, read_only_reason=reason)
 
 
 def host_name(host: str) -> str:
@@ -91,7 +93,7 @@ def bearer_of(authorization: str | None) -> str | None:
     return value.strip() if scheme.lower() == "bearer" and value.strip() else None
 
 
-def _origin_allowed(origin: str, access: Access) -> bool:
+def _origin_allowed(origin: str, access: RelayAccess) -> bool:
     return "*" in access.origins or origin.lower() in access.origins
 
 

@@ -12,7 +12,7 @@ from agent.relay.limits import check_filters
 from agent.relay.merged import answered
 from agent.relay.negotiation import FILTER_INVALID, FILTER_NOT_FOUND
 from agent.relay.outputs import CountJob, FetchJob, MergedJob, NegOpenJob, NegStepJob, SaveJob
-from agent.relay.visibility import Refused, Visible
+from agent.relay.visibility import QueryRefused, Visible
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.messages import Hint
 from nostr_client.errors import InvalidFilter, InvalidInput, NegentropyError, StoreError
@@ -22,9 +22,9 @@ from nostr_client.negentropy.storage import seal_columns
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from agent.relay.core import Core
+    from agent.relay.core import RelayCore
     from agent.relay.outputs import Job, Output
-    from agent.relay.session import Session
+    from agent.relay.session import ServerSession
     from agent.relay.visibility import Items
 
 
@@ -32,8 +32,10 @@ UNLIMITED = 2**63
 """More events than any store holds."""
 
 
-async def open_session(job: NegOpenJob, core: Core, session: Session) -> Sequence[Output]:
-    """Make the snapshot and the first answer. Raises Refused, StoreError."""
+async def open_session(
+    job: NegOpenJob, core: RelayCore, session: ServerSession
+) -> Sequence[Output]:
+    """Make the snapshot and the first answer. Raises QueryRefused, StoreError."""
     visible = Visible(core.store, job.viewer)
     filters = await _filters(job, core, visible)
     async with core.scans:
@@ -47,20 +49,22 @@ async def open_session(job: NegOpenJob, core: Core, session: Session) -> Sequenc
         begun = loop.run_in_executor(core.threads, _begin, items, job.message, limit)
         engine, reply = await begun
     except NegentropyError as error:
-        raise Refused(f"invalid: {error}") from error
+        raise QueryRefused(f"invalid: {error}") from error
     return session.negotiation.opened(job, engine, reply)
 
 
-async def step_session(job: NegStepJob, core: Core, session: Session) -> Sequence[Output]:
-    """The answer to a later message. Raises Refused."""
+async def step_session(
+    job: NegStepJob, core: RelayCore, session: ServerSession
+) -> Sequence[Output]:
+    """The answer to a later message. Raises QueryRefused."""
     engine = job.state.engine
     if engine is None:
-        raise Refused("closed: the session was closed")
+        raise QueryRefused("closed: the session was closed")
     loop = asyncio.get_running_loop()
     try:
         reply = await loop.run_in_executor(core.threads, engine.reconcile, job.message)
     except NegentropyError as error:
-        raise Refused(f"invalid: {error}") from error
+        raise QueryRefused(f"invalid: {error}") from error
     return session.negotiation.stepped(job, reply)
 
 
@@ -69,10 +73,10 @@ def _begin(items: Items, message: bytes, frame_limit: int) -> tuple[Responder, b
     return engine, engine.reconcile(message)
 
 
-def _reserve(session: Session, job: NegOpenJob, items: int) -> None:
+def _reserve(session: ServerSession, job: NegOpenJob, items: int) -> None:
     refusal = session.negotiation.reserve(job, items)
     if refusal:
-        raise Refused(refusal)
+        raise QueryRefused(refusal)
 
 
 def _limit(filters: Sequence[Filter]) -> int:
@@ -80,21 +84,21 @@ def _limit(filters: Sequence[Filter]) -> int:
     return sum(UNLIMITED if f.limit is None else f.limit for f in filters)
 
 
-async def _filters(job: NegOpenJob, core: Core, visible: Visible) -> tuple[Filter, ...]:
-    """The filters of a session: given, or read from the event that holds them. Raises Refused."""
+async def _filters(job: NegOpenJob, core: RelayCore, visible: Visible) -> tuple[Filter, ...]:
+    """The filters of a session, given or read from an event. Raises QueryRefused."""
     if not isinstance(job.wanted, str):
         return job.wanted
     try:
         found = await visible.events([Filter(ids=[job.wanted])])
         if not found:
-            raise Refused(FILTER_NOT_FOUND)
+            raise QueryRefused(FILTER_NOT_FOUND)
         filters = _parse(found[0].content)
     except InvalidFilter as error:
-        raise Refused(FILTER_INVALID) from error
+        raise QueryRefused(FILTER_INVALID) from error
     refusal = check_filters(filters, core.options.limits, search=core.context.search)
     refusal = refusal or job.viewer.refusal(filters)
     if refusal:
-        raise Refused(refusal)
+        raise QueryRefused(refusal)
     return filters
 
 
@@ -110,10 +114,10 @@ def _parse(content: str) -> tuple[Filter, ...]:
     return tuple(Filter.from_json(item) for item in listed)
 
 
-class Reader(Protocol):
+class JobConnection(Protocol):
     """What a job needs of the connection that asked for it."""
 
-    session: Session
+    session: ServerSession
     fetching: asyncio.Lock
 
     def handle(self, outputs: Iterable[Output]) -> None:
@@ -126,11 +130,11 @@ class Reader(Protocol):
         """Wait until the reader took what waits; False where it is cut off."""
 
 
-async def perform(job: Job, core: Core, connection: Reader) -> None:
+async def perform(job: Job, core: RelayCore, connection: JobConnection) -> None:
     """Do `job` and give its result to the connection's session. Safe to cancel."""
     try:
         outputs = await _do(job, core, connection)
-    except Refused as refusal:
+    except QueryRefused as refusal:
         outputs = connection.session.failed(job, str(refusal))
     except TimeoutError:
         outputs = connection.session.failed(job, "error: the store took too long")
@@ -141,7 +145,7 @@ async def perform(job: Job, core: Core, connection: Reader) -> None:
     connection.handle(outputs)
 
 
-async def _do(job: Job, core: Core, connection: Reader) -> Sequence[Output]:
+async def _do(job: Job, core: RelayCore, connection: JobConnection) -> Sequence[Output]:
     match job:
         case FetchJob():
             return await _fetch(job, core, connection)
@@ -159,7 +163,7 @@ async def _do(job: Job, core: Core, connection: Reader) -> Sequence[Output]:
             raise AssertionError(job)
 
 
-async def _fetch(job: FetchJob, core: Core, connection: Reader) -> Sequence[Output]:
+async def _fetch(job: FetchJob, core: RelayCore, connection: JobConnection) -> Sequence[Output]:
     core.context.counted["fetches"] += 1
     most = _most(job.filters)
     asked = [f.replace(limit=most + 1) for f in job.filters] if most else job.filters
@@ -196,7 +200,7 @@ def _hint(filters: Sequence[Filter], found: int) -> Hint | None:
     return Hint.FINISH if not limits or found < min(limits) else None
 
 
-async def _count(job: CountJob, core: Core, connection: Reader) -> Sequence[Output]:
+async def _count(job: CountJob, core: RelayCore, connection: JobConnection) -> Sequence[Output]:
     start = core.context.clock.monotonic()
     visible = Visible(core.store, job.viewer)
     async with core.scans:

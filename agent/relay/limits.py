@@ -84,7 +84,7 @@ REMEMBERED = 1_024
 """Addresses without a connection whose bucket stays: a reconnect must not refill it."""
 
 
-class Addresses:
+class ConnectionLimiter:
     """Connections in all and per address."""
 
     def __init__(self, limits: RelayLimits) -> None:

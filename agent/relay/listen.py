@@ -14,7 +14,7 @@ from nostr_client.paths import check_secret_file
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from agent.relay.options import Access, RelayOptions
+    from agent.relay.options import RelayAccess, RelayOptions
 
 _ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://(\[[0-9a-f:.]+\]|[^\s/?#@:\[\]*]+)(:[0-9]{1,5})?")
 
@@ -100,7 +100,7 @@ def bind(host: str, port: int) -> socket.socket:
         raise CannotListen(host, port, reason) from error
 
 
-def tls_context(access: Access) -> ssl.SSLContext | None:
+def tls_context(access: RelayAccess) -> ssl.SSLContext | None:
     """The TLS side of `access`, or None without.
 
     Raises InvalidInput for files that are not PEM, and for a key that others can read.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import msgspec
 
 from agent.relay.outputs import MergedJob
-from agent.relay.session import Session
+from agent.relay.session import ServerSession
 from agent.relay.visibility import QUERY_S
 from nostr_client.codecs.messages import (
     Auth,
@@ -58,7 +58,7 @@ class MergedNumbers(Protocol):
         ...
 
 
-class MergedSession(Session):
+class MergedSession(ServerSession):
     """One client's connection to the path: it counts, and refuses everything else."""
 
     def _dispatch(self, message: ClientMessage) -> list[Output]:

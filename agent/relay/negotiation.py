@@ -13,7 +13,7 @@ from agent.relay.outputs import NegOpenJob, NegState, NegStepJob
 from nostr_client.codecs.messages import NegErr, NegMsg
 
 if TYPE_CHECKING:
-    from agent.relay.context import Context
+    from agent.relay.context import RelayContext
     from agent.relay.outputs import Output
     from agent.relay.privacy import Viewer
     from nostr_client.codecs.filters import Filter
@@ -27,7 +27,7 @@ FILTER_INVALID = "FILTER_INVALID"
 class Negotiation:
     """The open NIP-77 sessions of one connection."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: RelayContext) -> None:
         self._options = context.options
         self._context = context
         self._open: dict[str, NegState] = {}

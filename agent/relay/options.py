@@ -103,7 +103,7 @@ class RelayLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class RelayAccess:
     """Who may connect and who may write."""
 
     token: str | None = None
@@ -167,6 +167,6 @@ class RelayOptions:
 
     write_policy: WritePolicy = everything
     limits: RelayLimits = field(default_factory=RelayLimits)
-    access: Access = field(default_factory=Access)
+    access: RelayAccess = field(default_factory=RelayAccess)
     extra_info: Mapping[str, object] = field(default_factory=dict)
     """Further fields of the NIP-11 document, e.g. `icon`."""

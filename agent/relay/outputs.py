@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from nostr_client.negentropy.reconcile import Responder
 
 
-class Subscription:
+class ServerSubscription:
     """One open REQ: first its stored events, then EOSE, then live ones.
 
     Live events that arrive before EOSE wait in `backlog`. `sent` holds ids of stored events that
@@ -53,16 +53,16 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FetchJob:
-    """Stored events for a subscription; results go to `Session.stored` and `Session.end_stored`."""
+    """Stored events for a subscription; `ServerSession.stored` and `end_stored` get the results."""
 
-    subscription: Subscription
+    subscription: ServerSubscription
     filters: tuple[Filter, ...]
     viewer: Viewer
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CountJob:
-    """A COUNT; the result goes to `Session.counted`."""
+    """A COUNT; the result goes to `ServerSession.counted`."""
 
     query_id: str
     filters: tuple[Filter, ...]
@@ -81,14 +81,14 @@ class MergedJob:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SaveJob:
-    """An EVENT that was let in; the outcome goes to `Session.saved`."""
+    """An EVENT that was let in; the outcome goes to `ServerSession.saved`."""
 
     event: Event
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NegOpenJob:
-    """A snapshot for a NIP-77 session; the result goes to `Session.neg_opened`."""
+    """A snapshot for a NIP-77 session; the result goes to `ServerSession.neg_opened`."""
 
     sub_id: str
     wanted: tuple[Filter, ...] | str
@@ -100,7 +100,7 @@ class NegOpenJob:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NegStepJob:
-    """One reconciliation step over a snapshot; the reply goes to `Session.neg_stepped`."""
+    """One reconciliation step over a snapshot; the reply goes to `ServerSession.neg_stepped`."""
 
     sub_id: str
     message: bytes
@@ -119,28 +119,28 @@ class NegState:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Watch:
+class Listen:
     """Send new events to `subscription` from now on."""
 
-    subscription: Subscription
+    subscription: ServerSubscription
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Unwatch:
+class Unlisten:
     """No more new events for `subscription`."""
 
-    subscription: Subscription
+    subscription: ServerSubscription
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Settle:
     """Call `subscription.settle()` once the commits under way are announced."""
 
-    subscription: Subscription
+    subscription: ServerSubscription
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class Disconnect:
     """Close the connection with a WebSocket code and a reason."""
 
     code: int
@@ -148,4 +148,4 @@ class End:
 
 
 Job = FetchJob | CountJob | MergedJob | SaveJob | NegOpenJob | NegStepJob
-Output = str | Job | Watch | Unwatch | Settle | End
+Output = str | Job | Listen | Unlisten | Settle | Disconnect

@@ -15,17 +15,17 @@ from aiohttp import WSMsgType, web
 
 from agent.relay import info
 from agent.relay.bounded import BoundedServer, listen
-from agent.relay.connection import GOING_AWAY, LAST_WORDS_S, Connection
-from agent.relay.context import Clock, Context, Peer
-from agent.relay.core import Core
+from agent.relay.connection import GOING_AWAY, LAST_WORDS_S, ServerConnection
+from agent.relay.context import Peer, RelayClock, RelayContext
+from agent.relay.core import RelayCore
 from agent.relay.guard import admit, bearer, check_listen
-from agent.relay.limits import Addresses, events_bucket
+from agent.relay.limits import ConnectionLimiter, events_bucket
 from agent.relay.listen import bind, normal_urls, own_urls, relay_url, tls_context
 from agent.relay.merged import PATH, MergedSession
 from agent.relay.options import RelayOptions
-from agent.relay.outputs import End
+from agent.relay.outputs import Disconnect
 from agent.relay.policy import everything
-from agent.relay.session import Session
+from agent.relay.session import ServerSession
 from nostr_client.codecs.filters import Filter
 from nostr_client.network.waiting import end
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from agent.relay.merged import MergedNumbers
     from nostr_client.codecs.event import Event
     from nostr_client.network.pacing import TokenBucket
-    from nostr_client.store.base import EventStore, Outcome
+    from nostr_client.store.base import EventStore, SaveOutcome
     from nostr_client.store.sqlite import SqliteStore
 
 
@@ -100,12 +100,12 @@ class Sender:
 class RelayServer:
     """A running local relay; made by `serve`."""
 
-    def __init__(self, core: Core, host: str, port: int) -> None:
+    def __init__(self, core: RelayCore, host: str, port: int) -> None:
         access = core.options.access
         self._core = core
         self._host = host
         self._scheme = "wss" if access.tls_cert else "ws"
-        self._addresses = Addresses(core.options.limits)
+        self._addresses = ConnectionLimiter(core.options.limits)
         self._handlers: set[asyncio.Task[Any]] = set()
         self.port = port
         self.url = core.url
@@ -164,7 +164,7 @@ class RelayServer:
         if websocket and self._core.stopped:
             return web.Response(status=503, text="The relay broke down.\n")
         if websocket:
-            session = MergedSession if merged else Session
+            session = MergedSession if merged else ServerSession
             return await self._websocket(request, host, entry.read_only_reason, session)
         if info.wants_info(request.headers.get("Accept")):
             found = info.merged_document(self._core.options) if merged else self.document()
@@ -188,7 +188,7 @@ class RelayServer:
         request: web.BaseRequest,
         host: str,
         read_only_reason: str,
-        session: type[Session],
+        session: type[ServerSession],
     ) -> web.StreamResponse:
         address = request.remote or ""
         refusal = self._addresses.refusal(address)
@@ -223,7 +223,7 @@ class RelayServer:
             read_only_reason=reason,
         )
 
-    async def _serve(self, request: web.BaseRequest, session: Session) -> web.StreamResponse:
+    async def _serve(self, request: web.BaseRequest, session: ServerSession) -> web.StreamResponse:
         options = self._core.options
         ws = web.WebSocketResponse(
             timeout=CLOSE_S,
@@ -235,14 +235,16 @@ class RelayServer:
             await ws.prepare(request)
         except ConnectionError:  # the client has disconnected: nothing to log
             return web.Response()
-        connection = Connection(self._core, session, Sender(request, ws))
+        connection = ServerConnection(self._core, session, Sender(request, ws))
         self._core.context.counted["connections"] += 1
         end = await connection.run(_frames(ws))
         if end is not None:
             await self._close(request, ws, end)
         return ws
 
-    async def _close(self, request: web.BaseRequest, ws: web.WebSocketResponse, end: End) -> None:
+    async def _close(
+        self, request: web.BaseRequest, ws: web.WebSocketResponse, end: Disconnect
+    ) -> None:
         """Say why and go; a client that does not even take the close frame is cut off."""
         try:
             async with asyncio.timeout(CLOSE_S):
@@ -255,7 +257,7 @@ class RelayServer:
 
     async def goodbye(self) -> None:
         """Close every connection with 1001, and wait until the clients have gone."""
-        self._core.end_all(End(GOING_AWAY, "the relay goes away"))
+        self._core.end_all(Disconnect(GOING_AWAY, "the relay goes away"))
         if self._handlers:
             await asyncio.wait(self._handlers, timeout=LAST_WORDS_S + CLOSE_S)
 
@@ -270,7 +272,7 @@ async def serve(
     host: str = "127.0.0.1",
     port: int = 4869,
     options: RelayOptions | None = None,
-    clock: Clock | None = None,
+    clock: RelayClock | None = None,
     on_break: Callable[[], object] | None = None,
     on_event: Callable[[str, str], None] | None = None,
     merged: MergedNumbers | None = None,
@@ -292,14 +294,16 @@ async def serve(
     tls = tls_context(options.access)
     listener = bind(host, port)
     port = listener.getsockname()[1]
-    context = Context(
+    context = RelayContext(
         options=options,
         urls=frozenset(normal_urls(own_urls(options, host, port))),
         search=store.has_search,
-        clock=clock or Clock(),
+        clock=clock or RelayClock(),
     )
     store.answer_for(context.urls)
-    core = Core(store, context, relay_url("wss" if tls else "ws", host, port), on_event, merged)
+    core = RelayCore(
+        store, context, relay_url("wss" if tls else "ws", host, port), on_event, merged
+    )
     server = RelayServer(core, host, port)
     async with _running(core, server, listener, tls, on_break):
         yield server
@@ -307,7 +311,7 @@ async def serve(
 
 @asynccontextmanager
 async def _running(
-    core: Core,
+    core: RelayCore,
     server: RelayServer,
     listener: socket,
     tls: SSLContext | None,
@@ -375,7 +379,7 @@ class _Follower:
         self._events: list[Event] = []
         self._some = asyncio.Event()
 
-    def hook(self, _: sqlite3.Connection, batch: Sequence[tuple[Event, Outcome]]) -> None:
+    def hook(self, _: sqlite3.Connection, batch: Sequence[tuple[Event, SaveOutcome]]) -> None:
         """Called by the store; the transaction is still open."""
         events = [event for event, outcome in batch if outcome.stored]
         if events:

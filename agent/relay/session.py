@@ -15,16 +15,16 @@ from agent.relay.limits import CountFigures, check_filters, clamp, shared_offset
 from agent.relay.negotiation import Negotiation
 from agent.relay.outputs import (
     CountJob,
-    End,
+    Disconnect,
     FetchJob,
+    Listen,
     MergedJob,
     NegOpenJob,
     NegStepJob,
     SaveJob,
+    ServerSubscription,
     Settle,
-    Subscription,
-    Unwatch,
-    Watch,
+    Unlisten,
 )
 from agent.relay.policy import WriteContext, judged
 from agent.relay.privacy import Viewer
@@ -52,18 +52,18 @@ from nostr_client.codecs.messages import (
 from nostr_client.codecs.private_kinds import is_protected, reposts_protected
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.errors import InvalidEvent, InvalidRelayURL, MalformedMessage, clip
-from nostr_client.store.base import Status
+from nostr_client.store.base import SaveStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from collections.abc import Set as AbstractSet
 
-    from agent.relay.context import Context, Peer
+    from agent.relay.context import Peer, RelayContext
     from agent.relay.outputs import Job, Output
     from nostr_client.codecs.event import Event
     from nostr_client.codecs.filters import Filter
     from nostr_client.codecs.messages import ClientMessage, Hint
-    from nostr_client.store.base import Outcome
+    from nostr_client.store.base import SaveOutcome
 
 
 MAX_KEYS = 32
@@ -89,18 +89,18 @@ def refuse_frame(error: MalformedMessage) -> str:
 
 
 _ACCEPTED = {
-    Status.STORED: "",
-    Status.EPHEMERAL: "",
-    Status.DUPLICATE: "duplicate: already have this event",
-    Status.SUPERSEDED: "duplicate: already have a newer version of this event",
+    SaveStatus.STORED: "",
+    SaveStatus.EPHEMERAL: "",
+    SaveStatus.DUPLICATE: "duplicate: already have this event",
+    SaveStatus.SUPERSEDED: "duplicate: already have a newer version of this event",
 }
 _REFUSED = {
-    Status.EXPIRED: "invalid: this event has expired",
-    Status.INVALID: "invalid: this event breaks a rule",
+    SaveStatus.EXPIRED: "invalid: this event has expired",
+    SaveStatus.INVALID: "invalid: this event breaks a rule",
 }
 
 
-def verdict(outcome: Outcome | str) -> tuple[bool, str]:
+def verdict(outcome: SaveOutcome | str) -> tuple[bool, str]:
     """Whether an event is accepted, and the reason; a text is why its signature or id fails."""
     if isinstance(outcome, str):
         return False, f"invalid: {outcome}"
@@ -109,20 +109,20 @@ def verdict(outcome: Outcome | str) -> tuple[bool, str]:
     return False, _REFUSED.get(outcome.status) or f"blocked: {outcome.reason}"
 
 
-class Session:
+class ServerSession:
     """The relay's side of one connection."""
 
-    def __init__(self, context: Context, peer: Peer) -> None:
+    def __init__(self, context: RelayContext, peer: Peer) -> None:
         self._context = context
         self._options = context.options
         self._peer = peer
-        self._subscriptions: dict[str, Subscription] = {}
+        self._subscriptions: dict[str, ServerSubscription] = {}
         self._challenged = False
         self.viewer = Viewer(self._options.private_kinds)
         self.negotiation = Negotiation(context)
 
     @property
-    def subscriptions(self) -> Iterable[Subscription]:
+    def subscriptions(self) -> Iterable[ServerSubscription]:
         """The open subscriptions."""
         return self._subscriptions.values()
 
@@ -138,7 +138,7 @@ class Session:
     def close(self) -> list[Output]:
         """Release what a closed connection holds."""
         self.negotiation.close_all()
-        out: list[Output] = [Unwatch(subscription) for subscription in self.subscriptions]
+        out: list[Output] = [Unlisten(subscription) for subscription in self.subscriptions]
         self._subscriptions.clear()
         return out
 
@@ -209,7 +209,7 @@ class Session:
         now = self._context.clock.monotonic()
         return self._peer.bucket.allow(now) and self._peer.address_bucket.allow(now)
 
-    def saved(self, event: Event, outcome: Outcome | str) -> list[Output]:
+    def saved(self, event: Event, outcome: SaveOutcome | str) -> list[Output]:
         """The answer to an EVENT: by the store's outcome after its commit, or why it is invalid."""
         accepted, reason = verdict(outcome)
         return [Ok(event.id, accepted=accepted, message=reason).to_json()]
@@ -223,10 +223,10 @@ class Session:
             refusal = f"rate-limited: too many subscriptions, {len(self._subscriptions)} are open"
         if refusal:
             return [*out, *self._refuse(message.sub_id, refusal)]
-        subscription = Subscription(message.sub_id, message.filters)
+        subscription = ServerSubscription(message.sub_id, message.filters)
         self._subscriptions[message.sub_id] = subscription
         filters = tuple(clamp(f, self._options.limits) for f in message.filters)
-        return [*out, Watch(subscription), FetchJob(subscription, filters, self.viewer)]
+        return [*out, Listen(subscription), FetchJob(subscription, filters, self.viewer)]
 
     def _filters_refusal(self, filters: Sequence[Filter]) -> str:
         return check_filters(
@@ -241,9 +241,9 @@ class Session:
 
     def _drop(self, sub_id: str) -> list[Output]:
         subscription = self._subscriptions.pop(sub_id, None)
-        return [] if subscription is None else [Unwatch(subscription)]
+        return [] if subscription is None else [Unlisten(subscription)]
 
-    def is_open(self, subscription: Subscription) -> bool:
+    def is_open(self, subscription: ServerSubscription) -> bool:
         """Whether `subscription` has neither been closed nor replaced."""
         return self._subscriptions.get(subscription.sub_id) is subscription
 
@@ -272,7 +272,7 @@ class Session:
         frames = [subscription.frame(text) for text in late]
         return [Eose(subscription.sub_id, hint).to_json(), *frames, Settle(subscription)]
 
-    def live(self, subscription: Subscription, event: Event, event_json: str) -> str | None:
+    def live(self, subscription: ServerSubscription, event: Event, event_json: str) -> str | None:
         """The frame of a new event that matches `subscription`, or None when it gets none now."""
         if not self.is_open(subscription) or not self.viewer.may_see(event):
             return None
@@ -283,7 +283,9 @@ class Session:
             return None
         return subscription.frame(event_json)
 
-    def _keep_for_later(self, subscription: Subscription, event: Event, event_json: str) -> None:
+    def _keep_for_later(
+        self, subscription: ServerSubscription, event: Event, event_json: str
+    ) -> None:
         limits = self._options.limits
         subscription.backlog_size += len(event_json)
         too_many = len(subscription.backlog) >= limits.live_backlog
@@ -293,7 +295,7 @@ class Session:
         if not subscription.overflown:
             subscription.backlog.append((event.id, event_json))
 
-    def _end_subscription(self, subscription: Subscription, reason: str) -> list[Output]:
+    def _end_subscription(self, subscription: ServerSubscription, reason: str) -> list[Output]:
         return [*self._drop(subscription.sub_id), Closed(subscription.sub_id, reason).to_json()]
 
     # COUNT
@@ -374,10 +376,10 @@ class Session:
             case NegOpenJob() | NegStepJob():
                 return [*self._challenge_for(reason), *self.negotiation.failed(job, reason)]
 
-    def slow(self) -> End:
+    def slow(self) -> Disconnect:
         """The client does not take what it asked for."""
         self._context.counted["slow_readers"] += 1
-        return End(1008, "rate-limited: you read too slowly")
+        return Disconnect(1008, "rate-limited: you read too slowly")
 
 
 def auth_refusal(

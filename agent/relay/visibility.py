@@ -18,7 +18,7 @@ from agent.relay.limits import CountFigures
 from nostr_client import hll
 from nostr_client.codecs.event import nip01_order
 from nostr_client.errors import NostrTallyError
-from nostr_client.store.select import Page
+from nostr_client.store.select import QueryPage
 from nostr_client.store.snapshot import stream
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from nostr_client.store.snapshot import Snapshot
 
 
-class Shown:
+class VisibleEvents:
     """Questions to a snapshot on behalf of `viewer`, which agree with each other.
 
     Every question may raise InvalidFilter; the maker of the snapshot wraps the errors of SQLite.
@@ -126,7 +126,7 @@ there is room for it."""
 T = TypeVar("T")
 
 
-class Refused(NostrTallyError):
+class QueryRefused(NostrTallyError):
     """The relay says no; the text is the reason that the client gets."""
 
 
@@ -178,12 +178,12 @@ class Visible:
                 page, size = [], 0
         yield page
 
-    async def _page(self, wanted: Filter, skip: frozenset[str]) -> Page:
+    async def _page(self, wanted: Filter, skip: frozenset[str]) -> QueryPage:
         """The next visible events of one filter; a large one only where there is room for it."""
         _, parted, mixed = self._viewer.split([wanted])
         asked = await self._parts(parted) if parted else [wanted]
         if not asked:
-            return Page([])
+            return QueryPage([])
         page = await _ask(self._store.page(asked, PAGE_BYTES, skip, least_one=False))
         if page.more and not page.tied:
             async with self._room():
@@ -245,9 +245,11 @@ class Visible:
     async def _checked(self, wanted: Filter) -> list[Event]:
         return await self._look(lambda shown: shown.checked(wanted))
 
-    async def _look(self, work: Callable[[Shown], T]) -> T:
+    async def _look(self, work: Callable[[VisibleEvents], T]) -> T:
         """Ask several questions of one snapshot."""
-        return await _ask(self._store.snapshot(lambda found: work(Shown(found, self._viewer))))
+        return await _ask(
+            self._store.snapshot(lambda found: work(VisibleEvents(found, self._viewer)))
+        )
 
 
 async def _ask(question: Awaitable[T]) -> T:

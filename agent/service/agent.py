@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.alerts.dispatcher import AlertDispatcher
 from agent.api import views
-from agent.api.feed import Feed
+from agent.api.feed import ApiFeed
 from agent.config.model import BUILT_IN
 from agent.counters.links import KIND as LINK
 from agent.counters.links import Links
@@ -40,11 +40,11 @@ from nostr_client.codecs.display import seconds
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.errors import StoreError, StoreFull
 from nostr_client.network.waiting import task_group
-from nostr_client.store.index_schema import Mark
+from nostr_client.store.index_schema import IndexedState
 from nostr_client.watch import scheduler
 from nostr_client.watch.definition import Watch
 from nostr_client.watch.engine import ASK, MERGE, MERGE_LANE, Engine
-from nostr_client.watch.state import Wanted
+from nostr_client.watch.state import WatchSet
 from nostr_client.watch.worker import Worker
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from agent.config import Config
     from agent.config.model import RelaysSection
     from agent.log import Log
-    from agent.service.parts import Parts
+    from agent.service.parts import AgentParts
     from nostr_client.assertions.report import Asserted
     from nostr_client.count.asking import CountOptions
     from nostr_client.network.outbox import RelayFinder
@@ -66,9 +66,9 @@ MERGES_AT_ONCE = 2
 
 
 class Agent:
-    """Everything that one agent does; made over open `Parts`, and run once."""
+    """Everything that one agent does; made over open `AgentParts`, and run once."""
 
-    def __init__(self, config: Config, parts: Parts, clock: Clock, log: Log) -> None:
+    def __init__(self, config: Config, parts: AgentParts, clock: Clock, log: Log) -> None:
         self.config = config
         self.parts = parts
         self.clock = clock
@@ -78,7 +78,7 @@ class Agent:
         self._relays: RelaysSection | None = None
         self._finder: RelayFinder | None = None
         database = parts.store.database
-        self.feed = Feed(parts.run, config.api.stream_backlog)
+        self.feed = ApiFeed(parts.run, config.api.stream_backlog)
         self.links = Links(
             lambda link: self.feed.publish(link=link),
             lambda name: self.feed.publish(removed_link=name),
@@ -151,9 +151,9 @@ class Agent:
         )
         log.listeners.append(lambda line: self.feed.publish(log=line))
 
-    def _limits(self) -> scheduler.Limits:
+    def _limits(self) -> scheduler.LaneLimits:
         lanes = {SYNC_LANE: AT_ONCE, MERGE_LANE: MERGES_AT_ONCE, COVERAGE_LANE: 1}
-        return scheduler.Limits(
+        return scheduler.LaneLimits(
             per_lane=self.config.relays.at_once,
             total=1024,
             catch_up=seconds(self.config.service.catch_up),
@@ -203,7 +203,7 @@ class Agent:
         watches = {name: watch for name, (watch, _) in self.watch_specs.all().items()}
         for watch in watches.values():
             self.parts.pool.name(watch.relays)
-        self.engine.wanted = Wanted(
+        self.engine.wanted = WatchSet(
             watches=watches,
             default=relays.default,
             denied=(*relays.denied, *merged_urls(self.config.relay)),
@@ -310,7 +310,7 @@ class Agent:
 
     async def metrics_text(self) -> str:
         """The metrics, with the events of the store counted by what came and went."""
-        mark = await self.parts.store.database.read(Mark.of_store)
+        mark = await self.parts.store.database.read(IndexedState.of_store)
         self.stored = mark.next_seq - 1 - mark.removals
         return self.metrics.text()
 

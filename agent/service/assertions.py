@@ -10,7 +10,7 @@ from agent.selection import chosen
 from agent.service.secrets import make_card_signer
 from nostr_client.assertions.cards import CardOptions
 from nostr_client.assertions.fields import subject_of
-from nostr_client.assertions.run import Plan, publish
+from nostr_client.assertions.run import AssertionPlan, publish
 from nostr_client.codecs import nip19
 from nostr_client.codecs.display import seconds
 from nostr_client.errors import NostrTallyError, clip
@@ -20,7 +20,7 @@ from nostr_client.watch import scheduler
 if TYPE_CHECKING:
     from agent.config.model import AssertionsSection, RelaysSection
     from agent.log import Log
-    from agent.service.parts import Parts
+    from agent.service.parts import AgentParts
     from nostr_client.assertions import Publisher, PublishReport
     from nostr_client.codecs.keys import KeySigner
     from nostr_client.watch.clock import Clock
@@ -37,7 +37,7 @@ SEND_S: Final = 600.0
 class AssertionRunner:
     """One task that publishes what changed; the ledger of the store survives a crash."""
 
-    def __init__(self, clock: Clock, log: Log, parts: Parts) -> None:
+    def __init__(self, clock: Clock, log: Log, parts: AgentParts) -> None:
         self.shown = schema.Assertions(on=False)
         self._section: AssertionsSection | None = None
         self._relays: tuple[str, ...] = ()
@@ -112,10 +112,10 @@ class AssertionRunner:
             await publisher.send(pool, self._relays, SEND_S)
 
 
-def _plan(section: AssertionsSection) -> Plan:
+def _plan(section: AssertionsSection) -> AssertionPlan:
     """What the section says is all that is wanted: the cards of others are retracted."""
     followed = section.followed_by
-    return Plan(
+    return AssertionPlan(
         subjects=tuple(map(subject_of, section.subjects)),
         followed_by=nip19.decode_pubkey(followed) if followed else "",
         watches=section.watches,

@@ -13,7 +13,7 @@ from msgspec.structs import replace as replaced
 from agent.alerts.webhook import private
 from agent.api import schema, views
 from agent.api.badge import shields, svg
-from agent.api.schema import Refusal, not_found
+from agent.api.schema import ApiRefusal, not_found
 from agent.config.rules import check_sync, check_watch
 from agent.counters.links import KIND as LINK
 from agent.maintenance.coverage import KIND as COVERAGE
@@ -21,7 +21,7 @@ from agent.maintenance.retention import KEEPING
 from agent.maintenance.retention import KIND as HOUSE
 from agent.service.assertions import CARDS
 from agent.service.assertions import KIND as ASSERTIONS
-from agent.service.counters import CounterCalls
+from agent.service.counters import CounterBackend
 from agent.specs import with_known_webhooks
 from agent.syncing import KIND as SYNC
 from nostr_client import __version__
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class AgentBackend(CounterCalls):
+class AgentBackend(CounterBackend):
     """Answers what the API is asked."""
 
     def __init__(self, agent: Agent, config_path: str) -> None:
@@ -72,15 +72,15 @@ class AgentBackend(CounterCalls):
     async def metrics(self) -> str:
         return await self._agent.metrics_text()
 
-    async def status(self) -> schema.Status:
+    async def status(self) -> schema.AgentStatus:
         return self.glance()
 
-    def glance(self) -> schema.Status:
+    def glance(self) -> schema.AgentStatus:
         """The agent at a glance."""
         agent = self._agent
         reasons = agent.reasons()
         relays = agent.parts.pool.relays.values()
-        return schema.Status(
+        return schema.AgentStatus(
             version=__version__,
             pid=os.getpid(),
             started_at=agent.started_at,
@@ -102,11 +102,11 @@ class AgentBackend(CounterCalls):
 
     async def reload(self) -> schema.Reloaded:
         if self.reloader is None:
-            raise Refusal(409, "no_config", "this agent was started without a file to read")
+            raise ApiRefusal(409, "no_config", "this agent was started without a file to read")
         return await self.reloader()
 
-    def snapshot(self) -> schema.Snapshot:
-        return schema.Snapshot(
+    def snapshot(self) -> schema.StateSnapshot:
+        return schema.StateSnapshot(
             n=self.feed.n,
             run=self.feed.run,
             status=self.glance(),
@@ -168,7 +168,7 @@ class AgentBackend(CounterCalls):
         return await self._took(spec.name)
 
     def _check_alerts(self, spec: Watch) -> None:
-        """Raise Refusal for alerts that only the configuration file may have.
+        """Raise ApiRefusal for alerts that only the configuration file may have.
 
         These run a program, or call a webhook of this machine or its network that the file does
         not name.
@@ -176,11 +176,11 @@ class AgentBackend(CounterCalls):
         for alert in spec.alerts:
             if alert.command:
                 why = "alert commands come from the configuration file alone"
-                raise Refusal(403, "file_only", why)
+                raise ApiRefusal(403, "file_only", why)
             if alert.webhook and not self._agent.alerts.names(alert.webhook):
                 why = private(alert.webhook, self._agent.parts.pool.options.connection) or ""
                 if why:
-                    raise Refusal(
+                    raise ApiRefusal(
                         403, "file_only", f"webhook: {why}; the configuration may name it"
                     )
 
@@ -215,12 +215,12 @@ class AgentBackend(CounterCalls):
         self._agent.engine.ask_now(name)
         return schema.Done()
 
-    async def ask_watch(self, name: str) -> schema.Counted:
+    async def ask_watch(self, name: str) -> schema.CountReport:
         self._watched(name)
         await self._agent.engine.asked(name)
         return await self.explain(name)
 
-    async def explain(self, name: str, excluded: str = "", trusted: str = "") -> schema.Counted:
+    async def explain(self, name: str, excluded: str = "", trusted: str = "") -> schema.CountReport:
         self._watched(name)
         watch = self._agent.engine.watches[name].watch
         if excluded:
@@ -235,13 +235,15 @@ class AgentBackend(CounterCalls):
         found = await self._read(lambda conn: past_answers(conn, key, url))
         return schema.PastClaims(watch=name, relay=relay, claims=tuple(found))
 
-    async def history(self, name: str, since: float = 0.0, limit: int = 2000) -> schema.History:
+    async def history(
+        self, name: str, since: float = 0.0, limit: int = 2000
+    ) -> schema.WatchHistory:
         self._watched(name)
         points = await self._read(
             lambda conn: repository.points(conn, name, int(since), most=limit)
         )
         asked_at = await self._read(lambda conn: repository.asked_at(conn, name))
-        return schema.History(watch=name, asked_at=asked_at, points=tuple(points))
+        return schema.WatchHistory(watch=name, asked_at=asked_at, points=tuple(points))
 
     async def people(self, name: str, since: float = 0.0, limit: int = 200) -> schema.People:
         state, one = self._watched(name), self._agent.engine.watches[name]
@@ -259,7 +261,7 @@ class AgentBackend(CounterCalls):
             )
         )
 
-    async def count(self, body: schema.CountBody) -> schema.Counted:
+    async def count(self, body: schema.CountBody) -> schema.CountReport:
         agent = self._agent
         spec = Watch(
             name="once",
@@ -289,7 +291,7 @@ class AgentBackend(CounterCalls):
             raise InvalidInput(NO_RELAY)
         found = await finder.relays_for(target_of(query))
         if not found.relays:
-            raise Refusal(503, "no_relay", found.lack)
+            raise ApiRefusal(503, "no_relay", found.lack)
         return [(url, pool.relay(url, stranger=url in found.strangers)) for url in found.relays]
 
     def _watched(self, name: str) -> schema.WatchState:
@@ -331,7 +333,7 @@ class AgentBackend(CounterCalls):
     async def cancel_sync(self, name: str) -> schema.Done:
         self._synced(name)
         if not self._agent.worker.cancel(f"{SYNC} {name}"):
-            raise Refusal(409, "not_running", f"the sync {name} does not run")
+            raise ApiRefusal(409, "not_running", f"the sync {name} does not run")
         return schema.Done()
 
     def _synced(self, name: str) -> Synced:
@@ -376,7 +378,7 @@ class AgentBackend(CounterCalls):
 
     async def confirm_link(self, name: str) -> schema.Done:
         if not self._linked(name).confirmable:
-            raise Refusal(409, "not_waiting", f"the link {name} waits for no confirmation")
+            raise ApiRefusal(409, "not_waiting", f"the link {name} waits for no confirmation")
         await self._agent.linking.confirm(name)
         return await self.run_link(name)
 
@@ -385,7 +387,7 @@ class AgentBackend(CounterCalls):
 
     # Relays, store, log.
 
-    def all_relays(self) -> tuple[schema.Relay, ...]:
+    def all_relays(self) -> tuple[schema.RelayState, ...]:
         """Every relay that watches and syncs name, or that was asked something."""
         agent = self._agent
         loads = agent.loads()
@@ -410,7 +412,7 @@ class AgentBackend(CounterCalls):
         try:
             return await one.info()
         except RelayError as error:
-            raise Refusal(409, "no_document", str(error)) from error
+            raise ApiRefusal(409, "no_document", str(error)) from error
 
     async def store(self) -> schema.Store:
         parts = self._agent.parts
@@ -443,7 +445,7 @@ class AgentBackend(CounterCalls):
     def _index(self) -> Indexing:
         index = self._agent.parts.index
         if index is None:
-            raise Refusal(409, "no_index", "this agent keeps no derived tables: set store.index")
+            raise ApiRefusal(409, "no_index", "this agent keeps no derived tables: set store.index")
         return index
 
     async def assertions(self) -> schema.Assertions:
@@ -451,7 +453,7 @@ class AgentBackend(CounterCalls):
 
     async def run_assertions(self) -> schema.Done:
         if not self._agent.assertions.shown.on:
-            raise Refusal(409, "no_cards", "no cards are published: set assertions.key_file")
+            raise ApiRefusal(409, "no_cards", "no cards are published: set assertions.key_file")
         self._agent.worker.nudge(f"{ASSERTIONS} {CARDS}")
         return schema.Done()
 
@@ -462,13 +464,13 @@ class AgentBackend(CounterCalls):
         self._agent.worker.nudge(f"{HOUSE} {KEEPING}")
         return schema.Done()
 
-    async def log(self, after: int = 0, limit: int = 200) -> schema.Log:
+    async def log(self, after: int = 0, limit: int = 200) -> schema.LogTail:
         lines = [line for line in self._agent.log.lines if line.n > after]
-        return schema.Log(lines=tuple(lines[-limit:]))
+        return schema.LogTail(lines=tuple(lines[-limit:]))
 
 
 def _known(found: Mapping[str, T], name: str, what: str) -> T:
-    """What has this name. Raises Refusal where nothing has."""
+    """What has this name. Raises ApiRefusal where nothing has."""
     if name not in found:
         raise not_found(f"{what} {name}")
     return found[name]

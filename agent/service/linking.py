@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from agent.config import Config
     from agent.config.model import SourceSection
     from agent.counters.links import Links
-    from agent.counters.reader import Reader
+    from agent.counters.reader import SourceReader
     from agent.log import Log
-    from agent.service.parts import Parts
+    from agent.service.parts import AgentParts
     from nostr_client.watch.clock import Clock
     from nostr_client.watch.scheduler import Task
 
@@ -29,7 +29,7 @@ class LinkRunner:
     def __init__(
         self,
         config: Config,
-        parts: Parts,
+        parts: AgentParts,
         clock: Clock,
         log: Log,
         links: Links,
@@ -49,7 +49,7 @@ class LinkRunner:
         self.arrivals = Arrivals(soon)
         parts.store.on_batch.append(self.arrivals.hook)
 
-    def _reader(self, section: SourceSection) -> Reader:
+    def _reader(self, section: SourceSection) -> SourceReader:
         if section.agent:
             return AgentReader(section, self._parts.pool.options.connection)
         return NostrReader(

@@ -6,7 +6,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from agent.api.guard import Access
+from agent.api.guard import ApiAccess
 from agent.api.server import ApiServer, Bounds, serve
 from agent.relay.listen import bind, parse_address
 from agent.service.secrets import Tokens, make_tokens
@@ -24,9 +24,9 @@ class Door(NamedTuple):
     tokens: Tokens
 
 
-def make_access(section: ApiSection, tokens: Tokens) -> Access:
+def make_access(section: ApiSection, tokens: Tokens) -> ApiAccess:
     """Who may use the API."""
-    return Access(
+    return ApiAccess(
         token=tokens.manage,
         read_token=tokens.read,
         source_token=tokens.source,

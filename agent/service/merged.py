@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from agent.relay.visibility import Refused
+from agent.relay.visibility import QueryRefused
 from nostr_client.count.answering import answer_of
 from nostr_client.count.queries import query
 from nostr_client.errors import InvalidInput
@@ -49,17 +49,17 @@ class MergedWatches:
             self._answers[watched.watch.name] = watched, answer_of(merge.result)
 
     async def answer(self, filters: Sequence[Filter]) -> CountAnswer:
-        """Return the merged number of what `filters` ask. Raises Refused, StoreError."""
+        """Return the merged number of what `filters` ask. Raises QueryRefused, StoreError."""
         try:
             asked = query(filters)
         except InvalidInput as error:
-            raise Refused(NOT_WATCHED) from error
+            raise QueryRefused(NOT_WATCHED) from error
         name = self._by_question().get(_key(asked))
         if name is None:
-            raise Refused(NOT_WATCHED)
+            raise QueryRefused(NOT_WATCHED)
         watched, found = await self._of_watch(name)
         if found is None:
-            raise Refused(NO_NUMBER)
+            raise QueryRefused(NO_NUMBER)
         if asked.offset == watched.query.offset:
             return found
         return msgspec.structs.replace(found, hll=None)
@@ -78,12 +78,12 @@ class MergedWatches:
         async with self._explaining:
             watched = self._engine.watches.get(name)
             if watched is None:  # removed while this waited
-                raise Refused(NOT_WATCHED)
+                raise QueryRefused(NOT_WATCHED)
             known = self._answers.get(name)
             if known is not None and known[0] is watched:
                 return known
             if not watched.is_whole:
-                raise Refused(NOT_YET)
+                raise QueryRefused(NOT_YET)
             made = watched, answer_of(await self._engine.explain(name))
             known = self._answers.get(name)
             if known is not None and known[0] is watched:  # merged meanwhile

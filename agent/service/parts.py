@@ -18,7 +18,7 @@ from nostr_client.codecs.relay_url import normalize
 from nostr_client.count.asking import CountOptions
 from nostr_client.count.claims import CLAIMS, ClaimBook
 from nostr_client.count.merge import TrustPolicy
-from nostr_client.count.procedure import Counter
+from nostr_client.count.procedure import CountEngine
 from nostr_client.count.wallets.rows import WALLETS
 from nostr_client.counters.base import NoStream
 from nostr_client.counters.config import StreamConfig
@@ -37,7 +37,7 @@ from nostr_client.store.sqlite import SqliteStore
 from nostr_client.sync.coverage.history import COVERAGES
 from nostr_client.sync.coverage.relays import CoverageRelays
 from nostr_client.sync.memory import SyncMemory, memory_of
-from nostr_client.sync.sent import REPAIRS, StoredSent
+from nostr_client.sync.sent import REPAIRS, StoredAttempts
 from nostr_client.watch import WATCHES
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Heartbeat:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class AgentParts:
     """Open parts; `run` names this run of the agent."""
 
     store: SqliteStore
@@ -101,7 +101,7 @@ class Parts:
 @asynccontextmanager
 async def open_parts(
     config: Config, clock: Clock, signer: Signer | None, urls: Collection[str] = ()
-) -> AsyncIterator[Parts]:
+) -> AsyncIterator[AgentParts]:
     """Open everything for as long as the block runs. Raises StoreError and its kinds."""
     async with AsyncExitStack() as stack:
         path = store_file(config)
@@ -131,7 +131,7 @@ async def open_parts(
         store.on_batch.append(counted)
         provenance = counted.provenance
         ingest = Ingest(store, verifier=pool.verifier, on_event=provenance.note)
-        yield Parts(
+        yield AgentParts(
             store=store,
             path=str(path),
             pool=pool,
@@ -235,13 +235,13 @@ def choice_of(section: RelaysSection, pool: RelayPool) -> RelayChoice:
 
 
 def make_coverage(
-    section: RelaysSection, parts: Parts, finder: RelayFinder | None, clock: Clock
+    section: RelaysSection, parts: AgentParts, finder: RelayFinder | None, clock: Clock
 ) -> CoverageRelays:
     """What compares and repairs relays, with the events of the store and the agent's own key."""
     return CoverageRelays(
         parts.pool,
         parts.memory,
-        StoredSent(parts.store.database),
+        StoredAttempts(parts.store.database),
         store=parts.store,
         finder=finder,
         choice=choice_of(section, parts.pool),
@@ -250,9 +250,9 @@ def make_coverage(
     )
 
 
-def make_counter(config: Config, store: SqliteStore, clock: Clock) -> Counter:
+def make_counter(config: Config, store: SqliteStore, clock: Clock) -> CountEngine:
     """What counts, with the claims of the store."""
-    return Counter(
+    return CountEngine(
         policy=TrustPolicy(config.relays.trust),
         trusted=[normalize(url) for url in config.relays.trusted],
         book=ClaimBook(store.database),

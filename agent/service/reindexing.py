@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from agent.api.schema import Rebuild, RebuildBody, RebuildStage, Refusal
+from agent.api.schema import ApiRefusal, Rebuild, RebuildBody, RebuildStage
 from agent.reindex import inputs, run
-from agent.reindex.protocol import Stage, Talk
+from agent.reindex.protocol import LogText, Stage
 from nostr_client.errors import NostrTallyError
 from nostr_client.network.waiting import task_group
 
@@ -47,22 +47,22 @@ class RebuildRunner:
         self._task: asyncio.Task[None] | None = None
 
     def start(self, body: RebuildBody) -> Rebuild:
-        """Begin one. Raises Refusal where one runs, or nothing can be rebuilt."""
+        """Begin one. Raises ApiRefusal where one runs, or nothing can be rebuilt."""
         if self.shown.running:
-            raise Refusal(409, "running", "a rebuild runs already")
+            raise ApiRefusal(409, "running", "a rebuild runs already")
         if self._index is None or self._store.database.path is None:
-            raise Refusal(409, "no_index", "this agent keeps no derived tables: set store.index")
+            raise ApiRefusal(409, "no_index", "this agent keeps no derived tables: set store.index")
         if body.check and body.repair:
-            raise Refusal(409, "both", "a repair checks first: ask for it alone")
+            raise ApiRefusal(409, "both", "a repair checks first: ask for it alone")
         self.shown = Rebuild(running=True, started_at=self._clock.wall())
         self._asked = body
         self._wanted.set()
         return self.shown
 
     def cancel(self) -> None:
-        """Cancel the running rebuild; no half file is left. Raises Refusal if none runs."""
+        """Cancel the running rebuild; no half file is left. Raises ApiRefusal if none runs."""
         if not self.shown.running:
-            raise Refusal(409, "not_running", "no rebuild runs")
+            raise ApiRefusal(409, "not_running", "no rebuild runs")
         if self._task is not None:
             self._task.cancel()
 
@@ -121,7 +121,7 @@ class RebuildRunner:
         )
 
     def _on_message(self, message: Message) -> None:
-        if isinstance(message, Talk):
+        if isinstance(message, LogText):
             self._change(message=message.text)
         elif isinstance(message, Stage):
             stage = msgspec.convert(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from agent.relay.listen import normal_urls, own_urls, parse_address
 from agent.relay.merged import PATH
-from agent.relay.options import Access, RelayOptions
+from agent.relay.options import RelayAccess, RelayOptions
 from agent.relay.policy import all_of, everything, only_keys, only_wanted
 from agent.relay.server import following, serve
 from nostr_client.codecs import nip19
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from agent.config.model import LocalRelaySection
     from agent.relay.merged import MergedNumbers
     from agent.relay.policy import WritePolicy
-    from agent.service.parts import Parts
+    from agent.service.parts import AgentParts
     from agent.syncing import SyncRunner
     from nostr_client.codecs.filters import Filter
     from nostr_client.watch.engine import Engine
@@ -55,7 +55,7 @@ def relay_options(section: LocalRelaySection, wanted: WantedFilters) -> RelayOpt
     )
 
 
-def relay_access(section: LocalRelaySection) -> Access:
+def relay_access(section: LocalRelaySection) -> RelayAccess:
     """Who may use the relay.
 
     Raises InvalidInput for a token file that is empty or that others may read, OSError.
@@ -64,8 +64,8 @@ def relay_access(section: LocalRelaySection) -> Access:
     return _access(section, read_secret(user_path(file)) if file else None)
 
 
-def _access(section: LocalRelaySection, token: str | None) -> Access:
-    return Access(
+def _access(section: LocalRelaySection, token: str | None) -> RelayAccess:
+    return RelayAccess(
         token=token,
         hosts=frozenset(host.lower() for host in section.hosts),
         origins=frozenset(origin.lower() for origin in section.origins),
@@ -99,7 +99,7 @@ def merged_urls(section: LocalRelaySection) -> list[str]:
 async def serve_relay(
     stack: AsyncExitStack,
     section: LocalRelaySection,
-    parts: Parts,
+    parts: AgentParts,
     wanted: WantedFilters,
     merged: MergedNumbers,
     on_break: Callable[[], object],

@@ -27,18 +27,18 @@ RESTART: Final = (
 """Sections and keys that the agent reads when it starts, and not again."""
 
 
-class Changes(NamedTuple):
+class ConfigChanges(NamedTuple):
     """Keys that differ, as `section.key`: those that apply at once, and those that do not."""
 
     applied: tuple[str, ...]
     restart: tuple[str, ...]
 
 
-def changes(started: Config, before: Config, after: Config) -> Changes:
+def changes(started: Config, before: Config, after: Config) -> ConfigChanges:
     """What `after` changes: of `before` at once, and of what the agent `started` with later."""
     late = [key for key in _differing(started, after) if _needs_restart(key)]
     now = [key for key in _differing(before, after) if not _needs_restart(key)]
-    return Changes(tuple(now), tuple(late))
+    return ConfigChanges(tuple(now), tuple(late))
 
 
 def _needs_restart(key: str) -> bool:

@@ -35,8 +35,8 @@ from nostr_client.watch.clock import SystemClock
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
-    from agent.api.guard import Access
-    from agent.config import Added, Config, Draft
+    from agent.api.guard import ApiAccess
+    from agent.config import Config, Draft, StoredNames
     from agent.config.model import ApiSection
     from agent.service.secrets import Tokens
     from nostr_client.watch.clock import Clock
@@ -104,13 +104,13 @@ class Service:
             read_token_file=started.read_token_file,
         )
 
-    def _take_access(self, access: Access, tokens: Tokens) -> None:
+    def _take_access(self, access: ApiAccess, tokens: Tokens) -> None:
         """Take other tokens, hosts and origins; streams that old tokens opened end."""
         if tokens != self.tokens:
             self.agent.feed.close(NEW_TOKENS)
         self.tokens, self.api.access = tokens, access
 
-    async def _added(self) -> Added:
+    async def _added(self) -> StoredNames:
         """The names that nothing of a configuration may have."""
         return await self.agent.parts.store.database.read(state.all_added)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from agent.api.address import Addresses
+from agent.api.address import RunFile
 from agent.service.secrets import read_token_file, token_file
 from nostr_client.errors import StoreError, StoreLocked
 from nostr_client.paths import addresses_path
@@ -36,7 +36,7 @@ def runfile(api: str, relay: str, section: ApiSection, log: Log) -> Iterator[Non
         return
     try:
         read = read_token_file(section)
-        addresses = Addresses(os.getpid(), api, relay, str(token), str(read))
+        addresses = RunFile(os.getpid(), api, relay, str(token), str(read))
         text = msgspec.json.encode(addresses).decode()
         _write(path, text)
         try:

@@ -14,7 +14,7 @@ NAME: Final = SERVICE
 LABEL: Final = "org.nostr-tally.agent"
 
 
-class Unit(NamedTuple):
+class ServiceFile(NamedTuple):
     """Where a file goes, its text, and what to run then."""
 
     path: str

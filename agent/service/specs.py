@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import msgspec
 
 from agent import state
-from agent.api.schema import Refusal, not_found, read_only
+from agent.api.schema import ApiRefusal, not_found, read_only
 from agent.config.load import taken
 from agent.specs import SyncSpec, in_words
 from nostr_client.codecs.display import seconds
@@ -96,22 +96,22 @@ class Specs(Generic[S]):
         return {**{name: (one, "api") for name, one in self._stored.items()}, **file}
 
     async def add(self, spec: S) -> None:
-        """Keep a new one. Raises Refusal for a name that is taken, and when there are too many."""
+        """Store a new one. Raises ApiRefusal for a taken name, and when there are too many."""
         async with self._changing:
             if spec.name in self._file or spec.name in self._stored:
-                raise Refusal(409, "duplicate", f"there is a {self._kind} called {spec.name}")
+                raise ApiRefusal(409, "duplicate", f"there is a {self._kind} called {spec.name}")
             if len(self._stored) >= MOST:
-                raise Refusal(409, "too_many", f"there are {MOST} already")
+                raise ApiRefusal(409, "too_many", f"there are {MOST} already")
             await self._put(spec)
 
     async def change(self, spec: S) -> None:
-        """Replace a stored one. Raises Refusal."""
+        """Replace a stored one. Raises ApiRefusal."""
         async with self._changing:
             self._check_stored(spec.name)
             await self._put(spec)
 
     async def remove(self, name: str) -> None:
-        """Remove a stored one, with its history. Raises Refusal.
+        """Remove a stored one, with its history. Raises ApiRefusal.
 
         One of the file that was left out for its name comes in.
         """
@@ -122,7 +122,7 @@ class Specs(Generic[S]):
             await self._take({**self._file, **self._left_out}.values())
 
     def _check_stored(self, name: str) -> None:
-        """Raise Refusal unless the API may change what is called so."""
+        """Raise ApiRefusal unless the API may change what is called so."""
         if name in self._file:
             raise read_only(f"{self._kind} {name}")
         if name not in self._stored:

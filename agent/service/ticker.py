@@ -15,7 +15,7 @@ from nostr_client.network.waiting import task_group
 if TYPE_CHECKING:
     import sqlite3
 
-    from agent.api.schema import Relay, Status, Stream
+    from agent.api.schema import AgentStatus, RelayState, Stream
     from agent.service.agent import Agent
     from agent.service.backend import AgentBackend
     from agent.service.supervision import Notifier
@@ -36,7 +36,7 @@ class Ticker:
         self._notifier = notifier
         self._relays: dict[str, tuple[object, ...]] = {}
         self._streams: dict[str, Stream] = {}
-        self._last: Status | None = None
+        self._last: AgentStatus | None = None
         self._status = ""
         self._is_full = False
 
@@ -138,7 +138,7 @@ def _nothing(conn: sqlite3.Connection) -> float:
     return time.monotonic()
 
 
-def _look(relay: Relay) -> tuple[object, ...]:
+def _look(relay: RelayState) -> tuple[object, ...]:
     """What makes a listener want to know of a relay again."""
     return (
         relay.status,

@@ -14,35 +14,35 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nostr_client.assertions.cards import Card, CardOptions, cards_of
-    from nostr_client.assertions.fields import FIELDS, Field
+    from nostr_client.assertions.fields import FIELDS, CardField
     from nostr_client.assertions.ledger import ASSERTIONS, Ledger
     from nostr_client.assertions.publisher import Publisher
     from nostr_client.assertions.report import PublishReport
-    from nostr_client.assertions.tally import Tally
+    from nostr_client.assertions.tally import AssertionTally
 
 _EXPORTS: dict[str, str] = {
     "ASSERTIONS": "ledger",
     "FIELDS": "fields",
     "Card": "cards",
     "CardOptions": "cards",
-    "Field": "fields",
+    "CardField": "fields",
     "Ledger": "ledger",
     "PublishReport": "report",
     "Publisher": "publisher",
-    "Tally": "tally",
+    "AssertionTally": "tally",
     "cards_of": "cards",
 }
 
 __all__ = [
     "ASSERTIONS",
     "FIELDS",
+    "AssertionTally",
     "Card",
+    "CardField",
     "CardOptions",
-    "Field",
     "Ledger",
     "PublishReport",
     "Publisher",
-    "Tally",
     "cards_of",
 ]
 

@@ -19,7 +19,7 @@ from nostr_client.errors import InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from nostr_client.assertions.tally import Tally, Value, Values
+    from nostr_client.assertions.tally import AssertionTally, Value, Values
     from nostr_client.codecs.event import Event
 
 DECLARATION: Final = 10040
@@ -112,7 +112,7 @@ class Card(NamedTuple):
 
 
 def cards_of(
-    tally: Tally,
+    tally: AssertionTally,
     subjects: Collection[tuple[int, str]],
     options: CardOptions,
     measured: Mapping[tuple[int, str], Mapping[str, Measured]],
@@ -125,7 +125,11 @@ def cards_of(
 
 
 def _card(
-    tally: Tally, kind: int, subject: str, options: CardOptions, found: Mapping[str, Measured]
+    tally: AssertionTally,
+    kind: int,
+    subject: str,
+    options: CardOptions,
+    found: Mapping[str, Measured],
 ) -> Card:
     if kind == USER and tally.has_vanished(subject):
         return Card(kind, subject, {}, {}, why_not="its key asked to vanish (NIP-62)")

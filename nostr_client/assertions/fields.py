@@ -23,7 +23,7 @@ SUBJECTS: Final = {USER: "user", EVENT: "event", ADDRESS: "address", IDENTIFIER:
 """The subject of a card, by its kind."""
 
 
-class Field(msgspec.Struct, frozen=True, kw_only=True):
+class CardField(msgspec.Struct, frozen=True, kw_only=True):
     """A number of a card: the tag that carries it, its unit, and what it counts, in a sentence.
 
     `personal`: it describes a person's life more than success, so it is published only on request.
@@ -37,125 +37,127 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     zaps: bool = False
 
 
-_COMMENTS: Final = Field(
+_COMMENTS: Final = CardField(
     name="comment_cnt",
     unit="events",
     counts="Replies (kind 1, NIP-10, direct or below in the thread) and comments (kind 1111, "
     "NIP-22, at any depth). Mentions do not count.",
 )
-_QUOTES: Final = Field(
+_QUOTES: Final = CardField(
     name="quote_cnt", unit="events", counts="Notes and comments (kinds 1, 1111) with its `q` tag."
 )
-_REPOSTS: Final = Field(
+_REPOSTS: Final = CardField(
     name="repost_cnt", unit="people", counts="Authors of reposts (kinds 6 and 16, NIP-18)."
 )
-_REACTIONS: Final = Field(
+_REACTIONS: Final = CardField(
     name="reaction_cnt",
     unit="people",
     counts="Authors of reactions (kind 7) to it, dislikes among them; the last `e` says what a "
     "reaction is to (NIP-25).",
 )
 _ZAPS: Final = (
-    Field(
+    CardField(
         name="zap_cnt",
         unit="payments",
         counts="Zap receipts (kind 9735) for it that pay its author or one of its `zap` tags, each "
         "payment once.",
         zaps=True,
     ),
-    Field(name="zap_amount", unit="sats", counts="What those zaps paid.", zaps=True),
+    CardField(name="zap_amount", unit="sats", counts="What those zaps paid.", zaps=True),
 )
 _OF_EVENT: Final = (_COMMENTS, _QUOTES, _REPOSTS, _REACTIONS, *_ZAPS)
 
-FIELDS: Final[dict[int, tuple[Field, ...]]] = {
+FIELDS: Final[dict[int, tuple[CardField, ...]]] = {
     USER: (
-        Field(
+        CardField(
             name="rank",
             unit="0 to 100",
             counts="How near the person is to the key whose web of trust the provider uses, by "
             "public follow and mute lists.",
             personal=True,
         ),
-        Field(
+        CardField(
             name="followers",
             unit="people",
             counts="Authors whose newest follow list (kind 3) names the key.",
         ),
-        Field(
+        CardField(
             name="first_created_at",
             unit="Unix seconds",
             counts="Time of the oldest note (kind 1) of the key.",
         ),
-        Field(name="post_cnt", unit="events", counts="Notes (kind 1) that reply to nothing."),
-        Field(
+        CardField(name="post_cnt", unit="events", counts="Notes (kind 1) that reply to nothing."),
+        CardField(
             name="reply_cnt",
             unit="events",
             counts="Notes (kind 1) that reply to something, and comments (kind 1111).",
         ),
-        Field(
+        CardField(
             name="reactions_cnt",
             unit="events",
             counts="Reactions (kind 7) that name the key in their last `p` tag (NIP-25).",
         ),
-        Field(
+        CardField(
             name="zap_amt_recd",
             unit="sats",
             counts="What zaps (kind 9735) paid the key, each payment once.",
             zaps=True,
         ),
-        Field(name="zap_cnt_recd", unit="payments", counts="Number of these payments.", zaps=True),
-        Field(
+        CardField(
+            name="zap_cnt_recd", unit="payments", counts="Number of these payments.", zaps=True
+        ),
+        CardField(
             name="zap_avg_amt_day_recd",
             unit="sats",
             counts="The amount received, by the days since the first of these payments.",
             zaps=True,
         ),
-        Field(
+        CardField(
             name="zap_amt_sent",
             unit="sats",
             counts="What zaps that the key asked for paid.",
             personal=True,
             zaps=True,
         ),
-        Field(
+        CardField(
             name="zap_cnt_sent",
             unit="payments",
             counts="Number of these payments.",
             personal=True,
             zaps=True,
         ),
-        Field(
+        CardField(
             name="zap_avg_amt_day_sent",
             unit="sats",
             counts="The amount sent, by the days since the first of these payments.",
             personal=True,
             zaps=True,
         ),
-        Field(
+        CardField(
             name="reports_cnt_recd",
             unit="people",
             counts="Authors of reports (kind 1984) of the key.",
             personal=True,
         ),
-        Field(
+        CardField(
             name="reports_cnt_sent",
             unit="events",
             counts="Reports (kind 1984) by the key.",
             personal=True,
         ),
-        Field(
+        CardField(
             name="t",
             unit="hashtags",
             counts="The five hashtags that most of its notes (kind 1) carry, then by name.",
             personal=True,
         ),
-        Field(
+        CardField(
             name="active_hours_start",
             unit="hour of the day, UTC",
             counts="Start of the fewest hours in a row that hold four fifths of its notes.",
             personal=True,
         ),
-        Field(
+        CardField(
             name="active_hours_end",
             unit="hour of the day, UTC",
             counts="End of these hours.",
@@ -165,12 +167,12 @@ FIELDS: Final[dict[int, tuple[Field, ...]]] = {
     EVENT: _OF_EVENT,
     ADDRESS: _OF_EVENT,
     IDENTIFIER: (
-        Field(
+        CardField(
             name="comment_cnt",
             unit="events",
             counts="Comments (kind 1111, NIP-22) whose `I` or `i` tag is the identifier.",
         ),
-        Field(
+        CardField(
             name="reaction_cnt",
             unit="people",
             counts="Authors of reactions (kind 17, NIP-25) with its `i` tag.",
@@ -186,7 +188,7 @@ READERS: Final = {
 """Fields that a client which shows these cards (Ditto) reads; it shows a missing one as 0."""
 
 
-def field_named(kind: int, name: str) -> Field:
+def field_named(kind: int, name: str) -> CardField:
     """Return the field of a card's kind. Raises KeyError."""
     return {field.name: field for field in FIELDS[kind]}[name]
 

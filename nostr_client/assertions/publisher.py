@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import msgspec
 
 from nostr_client.assertions.cards import CardOptions, is_due
-from nostr_client.assertions.report import Delivery, PublishReport
+from nostr_client.assertions.report import PublishReport, RelayDelivery
 from nostr_client.codecs import kinds
 from nostr_client.codecs.event import EventTemplate
 from nostr_client.errors import (
@@ -132,7 +132,7 @@ class Publisher:
         A failure of a relay is in the report, not raised. Safe to cancel, and to repeat.
         """
         asked = {relay.url: relay for relay in map(pool.relay, relays)}
-        self.report.relays = {url: Delivery() for url in asked}
+        self.report.relays = {url: RelayDelivery() for url in asked}
         try:
             async with asyncio.timeout(timeout), task_group() as group:
                 for relay in asked.values():
@@ -143,7 +143,7 @@ class Publisher:
         for url, report in self.report.relays.items():
             report.left = await self._ledger.left(url)
 
-    async def _bring(self, relay: Relay, report: Delivery) -> None:
+    async def _bring(self, relay: Relay, report: RelayDelivery) -> None:
         after, run = 0, _Run()
         while not run.error:
             some = await self._ledger.pending(relay.url, after, BATCH)
@@ -164,7 +164,7 @@ class Publisher:
         some: Sequence[Pending],
         taken: list[Pending],
         run: _Run,
-        report: Delivery,
+        report: RelayDelivery,
     ) -> None:
         """Send events, AT_ONCE at a time, until the relay has all or is to be skipped."""
         waiting = iter(some)
@@ -193,7 +193,7 @@ class _Run:
         self.in_a_row = 0
         self.error = ""
 
-    def failed(self, error: RelayError, report: Delivery) -> None:
+    def failed(self, error: RelayError, report: RelayDelivery) -> None:
         if isinstance(error, RelayRefused) and not isinstance(error, HeldBack):
             _add(report.refused, clip(error.reason, 100))
             if error.prefix in _ENDS:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from nostr_client.codecs.event import Event
     from nostr_client.count.figures import Figure
     from nostr_client.count.queries import Query
-    from nostr_client.network.paging.page import Page
+    from nostr_client.network.paging.page import EventPage
     from nostr_client.network.pool import Gathered, RelayPool
 
 MOST_PROVIDERS: Final = 20
@@ -120,7 +120,7 @@ async def read_assertions(
     return [_asserted(one, subject, found, now) for one in whom]
 
 
-def _asserted(provider: str, subject: Subject, found: Gathered[Page], now: float) -> Asserted:
+def _asserted(provider: str, subject: Subject, found: Gathered[EventPage], now: float) -> Asserted:
     by_relay = {
         url: [one.event for one in page.events if one.event.pubkey == provider]
         for url, page in found.answers.items()
@@ -195,7 +195,7 @@ _WHY_NOT: Final = {
 }
 
 
-class Shown(Protocol):
+class RelayFigures(Protocol):
     """A number over relays, in both units."""
 
     @property
@@ -205,7 +205,7 @@ class Shown(Protocol):
     def events(self) -> Figure | None: ...
 
 
-def compared(one: Asserted, result: Shown, now: float) -> str:
+def compared(one: Asserted, result: RelayFigures, now: float) -> str:
     """Return a sentence that sets an assertion beside what the relays show. `now`: Unix seconds."""
     who = f"provider {nip19.PublicKey(one.provider).encode()}"
     if one.value is None:
@@ -216,7 +216,7 @@ def compared(one: Asserted, result: Shown, now: float) -> str:
     return f"{who} asserts {one.value:,}{when}; {shown}{_difference(one.value, figure)}"
 
 
-def _figure(one: Asserted, result: Shown) -> tuple[Figure | None, str]:
+def _figure(one: Asserted, result: RelayFigures) -> tuple[Figure | None, str]:
     """Return the number of the relays in the unit of the assertion."""
     kind, name = one.field.split(":", 1)
     unit = field_named(int(kind), name).unit

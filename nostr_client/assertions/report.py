@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 
-class Delivery(msgspec.Struct, kw_only=True):
+class RelayDelivery(msgspec.Struct, kw_only=True):
     """The result for one relay: events accepted, refused by reason, and left."""
 
     taken: int = 0
@@ -26,7 +26,7 @@ class PublishReport(msgspec.Struct, kw_only=True):
     withheld: dict[str, int] = {}
     incomplete: dict[str, int] = {}
     """Published cards by the fields that their readers miss."""
-    relays: dict[str, Delivery] = {}
+    relays: dict[str, RelayDelivery] = {}
     """What each relay took, by normalised URL."""
 
     def to_dict(self) -> dict[str, Any]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from nostr_client.assertions.cards import CardOptions
     from nostr_client.assertions.report import PublishReport
-    from nostr_client.assertions.tally import Tally
+    from nostr_client.assertions.tally import AssertionTally
     from nostr_client.codecs.keys import Signer
     from nostr_client.store.sqlite import SqliteStore
 
@@ -34,7 +34,7 @@ Subject = tuple[int, str]
 """A card's kind and `d`."""
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class AssertionPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Whose cards a run publishes, and how they are counted.
 
     `followed_by`: a hex pubkey, whose stored follow list names people. `patient`: a watch without a
@@ -62,7 +62,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 async def publish(
     store: SqliteStore,
     signer: Signer,
-    plan: Plan,
+    plan: AssertionPlan,
     options: CardOptions,
     relays: Sequence[str],
     *,
@@ -117,13 +117,15 @@ def about(method: str) -> str:
     )
 
 
-def _is_gone(subject: Subject, tally: Tally, plan: Plan, kept: dict[Subject, None]) -> bool:
+def _is_gone(
+    subject: Subject, tally: AssertionTally, plan: AssertionPlan, kept: dict[Subject, None]
+) -> bool:
     """Whether to retract a published card: its key vanished, or only others are wanted."""
     vanished = len(subject[1]) == 64 and tally.has_vanished(subject[1])
     return vanished or (plan.prune and subject not in kept)
 
 
-async def _chosen(store: SqliteStore, tally: Tally, plan: Plan) -> list[Subject]:
+async def _chosen(store: SqliteStore, tally: AssertionTally, plan: AssertionPlan) -> list[Subject]:
     chosen = list(tally.subjects()) if plan.everything else []
     if plan.followed_by:
         key = plan.followed_by

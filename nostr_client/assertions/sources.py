@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from nostr_client.assertions.cards import Measured
 from nostr_client.assertions.fields import ADDRESS, EVENT, USER
-from nostr_client.assertions.tally import COUNTED, NO_SUBJECTS, Tally
+from nostr_client.assertions.tally import COUNTED, NO_SUBJECTS, AssertionTally
 from nostr_client.codecs.display import plural
 from nostr_client.count.claims import ClaimBook
 from nostr_client.count.remembering import asked_of
@@ -35,14 +35,14 @@ _FIELD_OF: Final = {
 
 async def tallied(
     store: SqliteStore, now: int, *, claimed_zaps: bool = False, viewpoint: Root | None = None
-) -> Tally:
+) -> AssertionTally:
     """Count everything in a store. `claimed_zaps`: also count receipts that no known wallet signed.
 
     `viewpoint`: whose web of trust gives ranks. Raises InvalidInput if its follow list is not
     stored, StoreError.
     """
     known = {one.recipient: one for one in await store.database.read(wallets.all_kept)}
-    tally = Tally(now, _always if claimed_zaps else _by_wallets(known))
+    tally = AssertionTally(now, _always if claimed_zaps else _by_wallets(known))
     async for event in store.export():
         if event.kind in COUNTED or event.kind not in NO_SUBJECTS:
             tally.add(event)
@@ -50,7 +50,7 @@ async def tallied(
     return tally
 
 
-async def why_not_whole(store: SqliteStore, tally: Tally, now: int) -> str:
+async def why_not_whole(store: SqliteStore, tally: AssertionTally, now: int) -> str:
     """Return why a store is not fit to publish from, or "": it is empty, or was synced in part."""
     if not tally.events:
         return "the store is empty: sync or import events first"

@@ -95,7 +95,7 @@ class _Payments:
         self.first = at if self.first is None else min(self.first, at)
 
 
-class Tally:
+class AssertionTally:
     """Add events, then ask for the values of each subject.
 
     `signed` says whether a wallet of the receiver signed a receipt: receiver, signer (hex), time.
@@ -379,17 +379,17 @@ def busiest(hours: Counter[int]) -> tuple[int, int]:
     return 0, 24
 
 
-_COUNTED: Final[dict[int, Callable[[Tally, Event], None]]] = {
-    kinds.CONTACTS: Tally._contacts,
-    kinds.TEXT_NOTE: Tally._note,
-    kinds.COMMENT: Tally._comment,
-    kinds.REPOST: Tally._repost,
-    kinds.GENERIC_REPOST: Tally._repost,
-    kinds.REACTION: Tally._reaction,
-    EXTERNAL_REACTION: Tally._external_reaction,
-    REPORT: Tally._report,
-    RECEIPT: Tally._receipt,
-    kinds.VANISH: Tally._vanish,
+_COUNTED: Final[dict[int, Callable[[AssertionTally, Event], None]]] = {
+    kinds.CONTACTS: AssertionTally._contacts,
+    kinds.TEXT_NOTE: AssertionTally._note,
+    kinds.COMMENT: AssertionTally._comment,
+    kinds.REPOST: AssertionTally._repost,
+    kinds.GENERIC_REPOST: AssertionTally._repost,
+    kinds.REACTION: AssertionTally._reaction,
+    EXTERNAL_REACTION: AssertionTally._external_reaction,
+    REPORT: AssertionTally._report,
+    RECEIPT: AssertionTally._receipt,
+    kinds.VANISH: AssertionTally._vanish,
 }
 
 COUNTED: Final = frozenset(_COUNTED)

@@ -7,35 +7,49 @@ from typing import TYPE_CHECKING
 import click
 
 from nostr_client import __version__
-from nostr_client.cli.entry import Entry, LazyGroup, run_command
+from nostr_client.cli.entry import CommandEntry, LazyGroup, run_command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 COMMANDS = {
-    "count": Entry("nostr_client.cli.count:count", "Count one number over many relays."),
-    "watch": Entry("nostr_client.cli.watch:watch", "Repeat questions and store their numbers."),
-    "digest": Entry("nostr_client.cli.digest:digest", "Print what changed since a time."),
-    "req": Entry("nostr_client.cli.req:req", "Print events as JSON lines."),
-    "sync": Entry("nostr_client.cli.sync:sync", "Bring the store and relays to the same events."),
-    "mirror": Entry("nostr_client.cli.sync:mirror", "Copy both ways between two relays."),
-    "coverage": Entry("nostr_client.cli.coverage:coverage", "Show which relay has which events."),
-    "publish": Entry("nostr_client.cli.publish:publish", "Publish events to relays."),
-    "relay": Entry(
+    "count": CommandEntry("nostr_client.cli.count:count", "Count one number over many relays."),
+    "watch": CommandEntry(
+        "nostr_client.cli.watch:watch", "Repeat questions and store their numbers."
+    ),
+    "digest": CommandEntry("nostr_client.cli.digest:digest", "Print what changed since a time."),
+    "req": CommandEntry("nostr_client.cli.req:req", "Print events as JSON lines."),
+    "sync": CommandEntry(
+        "nostr_client.cli.sync:sync", "Bring the store and relays to the same events."
+    ),
+    "mirror": CommandEntry("nostr_client.cli.sync:mirror", "Copy both ways between two relays."),
+    "coverage": CommandEntry(
+        "nostr_client.cli.coverage:coverage", "Show which relay has which events."
+    ),
+    "publish": CommandEntry("nostr_client.cli.publish:publish", "Publish events to relays."),
+    "relay": CommandEntry(
         "nostr_client.cli.relay:relay", "Show a relay's description, or an agent's relays."
     ),
-    "store": Entry("nostr_client.cli.store:store", "Import, export and query the local store."),
-    "assertions": Entry(
+    "store": CommandEntry(
+        "nostr_client.cli.store:store", "Import, export and query the local store."
+    ),
+    "assertions": CommandEntry(
         "nostr_client.cli.assertions:assertions", "Publish counts as signed cards (NIP-85)."
     ),
-    "counter": Entry(
+    "counter": CommandEntry(
         "nostr_client.cli.counter:counter", "Add to exact sums, and read them (ADR-49)."
     ),
-    "key": Entry("nostr_client.cli.key:key", "Make and show keys."),
-    "encode": Entry("nostr_client.cli.identifiers:encode", "Write npub, note, nevent or naddr."),
-    "decode": Entry("nostr_client.cli.identifiers:decode", "Print the parts of an identifier."),
-    "hll": Entry("nostr_client.cli.sketches:sketches", "Compute HyperLogLog registers by hand."),
-    "completion": Entry("nostr_client.cli.app:completion", "Print shell completion code."),
+    "key": CommandEntry("nostr_client.cli.key:key", "Make and show keys."),
+    "encode": CommandEntry(
+        "nostr_client.cli.identifiers:encode", "Write npub, note, nevent or naddr."
+    ),
+    "decode": CommandEntry(
+        "nostr_client.cli.identifiers:decode", "Print the parts of an identifier."
+    ),
+    "hll": CommandEntry(
+        "nostr_client.cli.sketches:sketches", "Compute HyperLogLog registers by hand."
+    ),
+    "completion": CommandEntry("nostr_client.cli.app:completion", "Print shell completion code."),
 }
 """One line for each subcommand; its module is imported when the subcommand runs."""
 

@@ -18,7 +18,7 @@ from nostr_client.cli.output import (
     say,
 )
 from nostr_client.cli.parameters import Seconds
-from nostr_client.cli.place import Place, place_option, store_option, the_agent
+from nostr_client.cli.place import StoreOrAgent, place_option, store_option, the_agent
 from nostr_client.cli.questions import dry_run_option, from_option, listed, provider_option
 from nostr_client.cli.relays import chosen_relays, network_options, relay_option
 from nostr_client.codecs.display import moment, plural
@@ -140,7 +140,9 @@ def publish(
         raise click.UsageError("no subject: give SUBJECT, --from, --all, --followed-by or --watch")
     urls = chosen_relays(relays)
     signer = _own_signer(key_file)
-    report = run_async(_publish(Place(store).path, signer, urls, named, options, network, how))
+    report = run_async(
+        _publish(StoreOrAgent(store).path, signer, urls, named, options, network, how)
+    )
     _show(report, as_json)
     ctx.exit(_code(report))
 
@@ -167,7 +169,7 @@ def retract(
 
     named = [subject_of(one) for one in subjects]
     urls, signer = chosen_relays(relays), load_signer(key_file)
-    report = run_async(_retract(Place(store).path, signer, urls, named, network))
+    report = run_async(_retract(StoreOrAgent(store).path, signer, urls, named, network))
     _show(report, as_json)
     ctx.exit(_code(report))
 
@@ -177,7 +179,7 @@ def retract(
 @place_option
 @json_option
 @click.pass_context
-def status(ctx: click.Context, run: bool, place: Place, as_json: bool) -> None:
+def status(ctx: click.Context, run: bool, place: StoreOrAgent, as_json: bool) -> None:
     """Show what became of the cards that the agent publishes."""
     found = run_async(_status(place, run=run))
     if as_json:
@@ -189,7 +191,7 @@ def status(ctx: click.Context, run: bool, place: Place, as_json: bool) -> None:
     ctx.exit(_status_code(found))
 
 
-async def _status(place: Place, *, run: bool) -> Mapping[str, Any]:
+async def _status(place: StoreOrAgent, *, run: bool) -> Mapping[str, Any]:
     async with the_agent(place) as agent:
         return await (agent.run_assertions() if run else agent.assertions())
 
@@ -305,12 +307,12 @@ async def _publish(
     network: Options,
     how: dict[str, Any],
 ) -> PublishReport:
-    from nostr_client.assertions.run import Plan, publish
+    from nostr_client.assertions.run import AssertionPlan, publish
     from nostr_client.codecs.nip19 import decode_pubkey
     from nostr_client.codecs.web_of_trust import read_root
 
     followed_by = how["followed_by"]
-    plan = Plan(
+    plan = AssertionPlan(
         subjects=tuple(named),
         everything=how["everything"],
         followed_by=decode_pubkey(followed_by) if followed_by else "",

@@ -44,7 +44,7 @@ from nostr_client.cli.relays import (
 from nostr_client.codecs import nip19
 from nostr_client.codecs.display import plural, said
 from nostr_client.codecs.profiles import person
-from nostr_client.count.merge import Claim, Figure, Unit
+from nostr_client.count.merge import Claim, CountUnit, Figure
 from nostr_client.errors import clip
 
 if TYPE_CHECKING:
@@ -141,10 +141,10 @@ def second_lines(
 ) -> list[str]:
     """Yield the other unit if it differs, the amount, the contents, and what is unknown."""
     lines = []
-    if result.unit is Unit.AUTHORS and result.events not in (None, result.authors):
+    if result.unit is CountUnit.AUTHORS and result.events not in (None, result.authors):
         assert result.events is not None
         lines.append(f"events: {said(result.events)}")
-    if result.unit is Unit.EVENTS and result.authors not in (None, result.events):
+    if result.unit is CountUnit.EVENTS and result.authors not in (None, result.events):
         assert result.authors is not None
         if any("registers" in part.used for part in result.merged.parts):
             lines.append(f"distinct authors, estimated from registers: {said(result.authors)}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 import click
 
 from nostr_client.cli.parameters import Seconds, UserPath
-from nostr_client.cli.place import Offer, Place, agent_at, place_option, store_option
+from nostr_client.cli.place import Offer, StoreOrAgent, agent_at, place_option, store_option
 from nostr_client.cli.relays import proxy_option
 from nostr_client.counters import shown
 from nostr_client.errors import InvalidInput, StoreError, optional
@@ -43,7 +43,7 @@ _SERVER_OPTIONS = (
 class Where(NamedTuple):
     """The values of the backend options."""
 
-    place: Place
+    place: StoreOrAgent
     url: str | None
     creds: str | None
     domain: str | None
@@ -65,7 +65,7 @@ def stream_where_option(command: F) -> F:
     def file_option(inner: F) -> F:
         @functools.wraps(inner)
         def with_file(*args: Any, store: Path | None, **given: Any) -> Any:
-            return inner(*args, place=Place(store), **given)
+            return inner(*args, place=StoreOrAgent(store), **given)
 
         return cast("F", store_option(with_file))
 
@@ -159,7 +159,7 @@ async def opened(
 
 
 @asynccontextmanager
-async def _local(place: Place, writes: bool, creates: bool) -> AsyncIterator[CounterStore]:
+async def _local(place: StoreOrAgent, writes: bool, creates: bool) -> AsyncIterator[CounterStore]:
     from nostr_client.cli.store import open_to_read
     from nostr_client.counters.engine.schema import MIGRATIONS
     from nostr_client.counters.sqlite import SqliteCounterStore

@@ -18,7 +18,7 @@ from nostr_client.cli.output import (
     print_json,
     print_table,
 )
-from nostr_client.cli.place import Place, place_option, the_agent
+from nostr_client.cli.place import StoreOrAgent, place_option, the_agent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -337,7 +337,7 @@ def link() -> None:
 @link.command("list")
 @place_option
 @json_option
-def link_list(place: Place, as_json: bool) -> None:
+def link_list(place: StoreOrAgent, as_json: bool) -> None:
     """List the agent's sources, and where it sends its own counters."""
     found = run_async(_links(place))
     if as_json:
@@ -350,7 +350,7 @@ def link_list(place: Place, as_json: bool) -> None:
 @click.argument("name")
 @place_option
 @json_option
-def link_run(name: str, place: Place, as_json: bool) -> None:
+def link_run(name: str, place: StoreOrAgent, as_json: bool) -> None:
     """Fetch a source now, or send a push now."""
     run_async(_run_link(place, name))
     print_done(f"running {name}", as_json=as_json)
@@ -360,23 +360,23 @@ def link_run(name: str, place: Place, as_json: bool) -> None:
 @click.argument("name")
 @place_option
 @json_option
-def link_confirm(name: str, place: Place, as_json: bool) -> None:
+def link_confirm(name: str, place: StoreOrAgent, as_json: bool) -> None:
     """Accept the lower values of a source that went backwards, as after a restore."""
     run_async(_confirm_link(place, name))
     print_done(f"confirmed {name}", as_json=as_json)
 
 
-async def _links(place: Place) -> list[Mapping[str, Any]]:
+async def _links(place: StoreOrAgent) -> list[Mapping[str, Any]]:
     async with the_agent(place) as agent:
         return await agent.links()
 
 
-async def _run_link(place: Place, name: str) -> None:
+async def _run_link(place: StoreOrAgent, name: str) -> None:
     async with the_agent(place) as agent:
         await agent.run_link(name)
 
 
-async def _confirm_link(place: Place, name: str) -> None:
+async def _confirm_link(place: StoreOrAgent, name: str) -> None:
     async with the_agent(place) as agent:
         await agent.confirm_link(name)
 

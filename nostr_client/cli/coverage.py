@@ -13,8 +13,8 @@ from nostr_client.cli.coverage_kept import show_kept
 from nostr_client.cli.entry import FAILURE, NO_RELAY, OK, run_async
 from nostr_client.cli.key import key_file_option, optional_signer
 from nostr_client.cli.output import console, json_option, plain_table, print_json, say, waiting
-from nostr_client.cli.parameters import Moment
-from nostr_client.cli.place import Place, place_option
+from nostr_client.cli.parameters import TimeParameter
+from nostr_client.cli.place import StoreOrAgent, place_option
 from nostr_client.cli.questions import (
     deny_option,
     dry_run_option,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from nostr_client.client import NostrClient
     from nostr_client.options import Options
-    from nostr_client.sync.coverage import Coverage, Look, Plan, RepairReport
+    from nostr_client.sync.coverage import Coverage, CoveragePlan, Look, RepairReport
 
 _NIP65: Final = "from:nip65"
 _SHOWN: Final = 5
@@ -54,7 +54,7 @@ _SHOWN: Final = 5
     "--kind", "-k", "kinds", metavar="KIND", type=click.IntRange(0, 65535), multiple=True,
     help="Compare this kind; repeat for more. Default: the kinds that people want to keep.",
 )  # fmt: skip
-@click.option("--since", metavar="TIME", type=Moment(), help="Compare only newer events.")
+@click.option("--since", metavar="TIME", type=TimeParameter(), help="Compare only newer events.")
 @max_events_option
 @place_option
 @click.option("--repair", is_flag=True, help="Compare, then repair what differs.")
@@ -75,7 +75,7 @@ def coverage(
     kinds: tuple[int, ...],
     since: int | None,
     max_events: int,
-    place: Place,
+    place: StoreOrAgent,
     repair: bool,
     yes: bool,
     dry_run: bool,
@@ -157,7 +157,7 @@ class _Printer:
         self._dry_run = dry_run
         self._shown = False
 
-    async def confirms(self, found: Coverage, plan: Plan) -> bool:
+    async def confirms(self, found: Coverage, plan: CoveragePlan) -> bool:
         """Show the plan, and return whether to execute it."""
         self._shown = not self._as_json
         if self._shown:
@@ -170,7 +170,7 @@ class _Printer:
         return await asyncio.to_thread(click.confirm, "send these?", err=True)
 
     def end(
-        self, found: Coverage, plan: Plan | None = None, report: RepairReport | None = None
+        self, found: Coverage, plan: CoveragePlan | None = None, report: RepairReport | None = None
     ) -> int:
         """Print what is left to print; return the exit code."""
         if self._as_json:
@@ -223,7 +223,7 @@ def show(found: Coverage) -> None:
         _remark(found, relay)
 
 
-def show_plan(plan: Plan) -> None:
+def show_plan(plan: CoveragePlan) -> None:
     """Print how many events of which kinds each relay gets, and what is skipped."""
     from rich.text import Text
 

@@ -14,11 +14,11 @@ from nostr_client.codecs.display import moment, percent, plural
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nostr_client.cli.place import Place
+    from nostr_client.cli.place import StoreOrAgent
     from nostr_client.sync.coverage_report import CoverageRun, RelayCoverage
 
 
-def show_kept(place: Place, *, as_json: bool) -> int:
+def show_kept(place: StoreOrAgent, *, as_json: bool) -> int:
     """Print the newest run of each coverage of a store, or of the agent at `--api`; return the exit
     code."""
     found = run_async(_kept(place))
@@ -35,14 +35,14 @@ def show_kept(place: Place, *, as_json: bool) -> int:
     return OK if compared or not found else NO_RELAY
 
 
-async def _kept(place: Place) -> Mapping[str, CoverageRun]:
+async def _kept(place: StoreOrAgent) -> Mapping[str, CoverageRun]:
     async with agent_at(place, holds=False) as agent:
         if agent is not None:
             return await agent.coverages()
     return await _stored(place)
 
 
-async def _stored(place: Place) -> Mapping[str, CoverageRun]:
+async def _stored(place: StoreOrAgent) -> Mapping[str, CoverageRun]:
     """Read a store's file, also beside the agent that writes it."""
     from nostr_client.errors import SchemaTooOld
     from nostr_client.store.database import Database

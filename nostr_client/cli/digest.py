@@ -10,8 +10,8 @@ import click
 from nostr_client.cli import series
 from nostr_client.cli.entry import run_async
 from nostr_client.cli.output import json_option, print_json, say
-from nostr_client.cli.parameters import Moment
-from nostr_client.cli.place import Place, agent_at, place_option
+from nostr_client.cli.parameters import TimeParameter
+from nostr_client.cli.place import StoreOrAgent, agent_at, place_option
 from nostr_client.cli.watch_file import watches_at
 from nostr_client.cli.watchrun import NO_WATCHES
 
@@ -29,7 +29,7 @@ _MARKUP: Final = re.compile(r"([\\`*_{}\[\]()#+!|~<>])")
 @click.option(
     "--since",
     metavar="TIME",
-    type=Moment(),
+    type=TimeParameter(),
     default="1d",
     show_default=True,
     help="Begin there: a date, a time ago, or Unix seconds.",
@@ -43,7 +43,7 @@ _MARKUP: Final = re.compile(r"([\\`*_{}\[\]()#+!|~<>])")
 )
 @place_option
 @json_option
-def digest(since: int, form: str | None, place: Place, as_json: bool) -> None:
+def digest(since: int, form: str | None, place: StoreOrAgent, as_json: bool) -> None:
     """Print what changed: numbers, new people, relays that came and went, unfinished syncs.
 
     Newcomers are estimated from the registers that rose, which is far more exact than the
@@ -61,7 +61,7 @@ def digest(since: int, form: str | None, place: Place, as_json: bool) -> None:
     click.echo("".join(_markdown(parts) if form == "markdown" else _text(parts)), nl=False)
 
 
-async def _digest(place: Place, since: int) -> tuple[Digest, list[dict[str, str]] | None]:
+async def _digest(place: StoreOrAgent, since: int) -> tuple[Digest, list[dict[str, str]] | None]:
     """Return the digest, and the syncs that are not complete; None where no agent knows them."""
     async with agent_at(place) as agent:
         if agent is not None:

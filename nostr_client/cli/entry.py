@@ -52,7 +52,7 @@ def exit_code(error: NostrTallyError) -> int:
     return FAILURE
 
 
-class Entry(NamedTuple):
+class CommandEntry(NamedTuple):
     """The location of a subcommand, as `module:attribute`, and its line in the group's help."""
 
     target: str
@@ -77,7 +77,9 @@ def _sentence(command: click.Command) -> str:
 class LazyGroup(CommandGroup):
     """A click group over a table of entries: `--help` and completion of names import nothing."""
 
-    def __init__(self, *args: Any, entries: Mapping[str, Entry] | None = None, **kw: Any) -> None:
+    def __init__(
+        self, *args: Any, entries: Mapping[str, CommandEntry] | None = None, **kw: Any
+    ) -> None:
         super().__init__(*args, **kw)
         self._entries = dict(entries or {})
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import click
 
-from nostr_client.cli.parameters import Moment
+from nostr_client.cli.parameters import TimeParameter
 
 if TYPE_CHECKING:
     from nostr_client.codecs.filters import Filter
@@ -37,11 +37,11 @@ _OPTIONS = (
         help="Match this tag, such as e=ID.",
     ),
     click.option(
-        "--since", metavar="TIME", type=Moment(),
+        "--since", metavar="TIME", type=TimeParameter(),
         help='Match from this time on: a date, "2 weeks ago", 3d, or Unix seconds.',
     ),
     click.option(
-        "--until", metavar="TIME", type=Moment(),
+        "--until", metavar="TIME", type=TimeParameter(),
         help="Match up to this time, written as --since.",
     ),
     click.option("--search", metavar="TEXT", help="Search for these words (NIP-50)."),

@@ -59,7 +59,7 @@ def _user_path(
     return text
 
 
-class Moment(_IntType):
+class TimeParameter(_IntType):
     """Unix seconds, given as a date, a time ago, or a number (`codecs.times`)."""
 
     name = "time"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
     from nostr_client.assertions.report import Asserted
-    from nostr_client.count.figures import Counted
+    from nostr_client.count.figures import CountReport
     from nostr_client.counters.shown import Audit, Counter
     from nostr_client.sync.coverage_report import CoverageRun
     from nostr_client.watch.definition import Watch
@@ -38,7 +38,7 @@ GROUP: Final = "nostr_tally.agent"
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Place(NamedTuple):
+class StoreOrAgent(NamedTuple):
     """The values of `--store`, `--api` and `--token-file`; `given` is None if no store is named."""
 
     given: Path | None = None
@@ -86,7 +86,7 @@ def place_option(command: F) -> F:
     def with_place(
         *args: Any, store: Path | None, api: str | None, token_file: Path | None, **given: Any
     ) -> Any:
-        return command(*args, place=Place(store, api, token_file), **given)
+        return command(*args, place=StoreOrAgent(store, api, token_file), **given)
 
     return cast("F", store_option(api_option(token_option(with_place))))
 
@@ -119,7 +119,7 @@ class WatchCommands(Protocol):
 
     async def watch(self, name: str) -> Kept: ...
 
-    async def explain(self, name: str) -> Counted: ...
+    async def explain(self, name: str) -> CountReport: ...
 
     async def points(self, name: str, since: int) -> list[Point]: ...
 
@@ -154,7 +154,7 @@ class CounterCommands(Protocol):
     async def remove(self, stream: str, pattern: str) -> int: ...
 
 
-class Agent(WatchCommands, CounterCommands, Protocol):
+class RunningAgent(WatchCommands, CounterCommands, Protocol):
     """A running agent. Its own state comes as its API shows it: as JSON objects."""
 
     @property
@@ -162,7 +162,7 @@ class Agent(WatchCommands, CounterCommands, Protocol):
 
     async def close(self) -> None: ...
 
-    async def ask_watch(self, name: str) -> Counted:
+    async def ask_watch(self, name: str) -> CountReport:
         """Ask every relay of a watch now; return its number once each was asked."""
         ...
 
@@ -201,21 +201,23 @@ class Agent(WatchCommands, CounterCommands, Protocol):
         ...
 
 
-class Finder(Protocol):
+class AgentFinder(Protocol):
     """Finds an agent, in the agent's package: at `api`, else the one that holds `store`."""
 
     def __call__(
         self, store: Path | None, api: str | None, token_file: Path | None
-    ) -> Agent | None: ...
+    ) -> RunningAgent | None: ...
 
 
 @asynccontextmanager
-async def agent_at(place: Place, *, holds: bool = True) -> AsyncIterator[Agent | None]:
+async def agent_at(
+    place: StoreOrAgent, *, holds: bool = True
+) -> AsyncIterator[RunningAgent | None]:
     """Yield the agent that a place names, else, if `holds`, the one that has its store.
 
     Raises InvalidInput, NetworkError.
     """
-    found: Agent | None = None
+    found: RunningAgent | None = None
     if place.api or place.token_file:
         found = _find(None, place.api, place.token_file)
     elif holds:
@@ -228,7 +230,7 @@ async def agent_at(place: Place, *, holds: bool = True) -> AsyncIterator[Agent |
 
 
 @asynccontextmanager
-async def the_agent(place: Place) -> AsyncIterator[Agent]:
+async def the_agent(place: StoreOrAgent) -> AsyncIterator[RunningAgent]:
     """Yield the agent, for what only a running one knows: of the named store, else any.
 
     Raises NetworkError if none runs.
@@ -248,7 +250,7 @@ async def the_agent(place: Place) -> AsyncIterator[Agent]:
         yield agent
 
 
-def _find(store: Path | None, api: str | None, token_file: Path | None) -> Agent | None:
+def _find(store: Path | None, api: str | None, token_file: Path | None) -> RunningAgent | None:
     """Find the agent through its package, if installed; without a run file there is no agent to
     ask."""
     if api is None and not any(path.exists() for path in addresses_places()):
@@ -256,6 +258,6 @@ def _find(store: Path | None, api: str | None, token_file: Path | None) -> Agent
     from importlib.metadata import entry_points
 
     for one in entry_points(group=GROUP):
-        finder: Finder = one.load()
+        finder: AgentFinder = one.load()
         return finder(store, api, token_file)
     return None

@@ -15,7 +15,7 @@ from nostr_client.cli.output import (
     print_json,
     print_table,
 )
-from nostr_client.cli.place import Place, place_option, the_agent
+from nostr_client.cli.place import StoreOrAgent, place_option, the_agent
 from nostr_client.cli.relay_check import check
 from nostr_client.cli.relays import network_options, timeout_option
 
@@ -53,7 +53,7 @@ def show(url: str, timeout: float, network: Options, as_json: bool) -> None:
 @relay.command("list")
 @place_option
 @json_option
-def list_(place: Place, as_json: bool) -> None:
+def list_(place: StoreOrAgent, as_json: bool) -> None:
     """List every relay of the agent: connection, latency, abilities, tasks."""
     found = run_async(_relays(place))
     if as_json:
@@ -63,7 +63,7 @@ def list_(place: Place, as_json: bool) -> None:
     print_table(columns, map(_row, found))
 
 
-async def _relays(place: Place) -> list[Mapping[str, Any]]:
+async def _relays(place: StoreOrAgent) -> list[Mapping[str, Any]]:
     async with the_agent(place) as agent:
         return await agent.relays()
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from nostr_client.client import NostrClient
     from nostr_client.codecs.filters import Filter
-    from nostr_client.network.event_queue import Source
+    from nostr_client.network.event_queue import SubscriptionSource
     from nostr_client.options import Options
 
 
@@ -115,12 +115,12 @@ async def _paged(
     from nostr_client.count.claiming import status_of
     from nostr_client.errors import RelayError
     from nostr_client.network.paging.range_reader import Walk
-    from nostr_client.sync.pages import Found, count_holes, gaps, next_page, turn_page
+    from nostr_client.sync.pages import PagedId, count_holes, gaps, next_page, turn_page
 
     relay, lacking = client.pool.relay(url), []
     try:
         for one in filters:
-            walk: Walk[Found] = Walk([one], one.since or 0, one.until)
+            walk: Walk[PagedId] = Walk([one], one.since or 0, one.until)
             while (page := await next_page(relay, walk)) is not None:
                 for found in page.events:
                     if found.event.id not in seen:
@@ -147,7 +147,7 @@ async def _without_search(client: NostrClient, urls: Sequence[str]) -> list[str]
     return [url for url, supports in zip(urls, supported, strict=True) if supports is False]
 
 
-def _status(source: Source) -> tuple[str, str]:
+def _status(source: SubscriptionSource) -> tuple[str, str]:
     from nostr_client.count.claiming import status_of
 
     if source.error is not None:
@@ -158,7 +158,7 @@ def _status(source: Source) -> tuple[str, str]:
     return "ok", "; ".join(_lacking(source))
 
 
-def _lacking(source: Source) -> list[str]:
+def _lacking(source: SubscriptionSource) -> list[str]:
     """Return what is missing of a relay that answered: events beyond its cap, unreadable frames."""
     from nostr_client.codecs.messages import Hint
 

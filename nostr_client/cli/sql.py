@@ -9,16 +9,16 @@ import click
 
 from nostr_client.cli.output import console, csv_of, json_option, plain_table, print_json, say
 from nostr_client.cli.parameters import Seconds
-from nostr_client.cli.place import Place, store_option
+from nostr_client.cli.place import StoreOrAgent, store_option
 from nostr_client.cli.questions import include_private_option
 from nostr_client.codecs.display import plural
 from nostr_client.errors import clip
-from nostr_client.store.sql.query import MOST_ROWS, MOST_SECONDS, Asking
+from nostr_client.store.sql.query import MOST_ROWS, MOST_SECONDS, SqlReader
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nostr_client.store.sql.query import Found
+    from nostr_client.store.sql.query import SqlResult
 
 CELL_BYTES = 120
 """Most bytes of a cell in a table for people; --csv and --json have all of it."""
@@ -72,14 +72,14 @@ def sql(
     are hidden unless they are named. The agent may run meanwhile.
     """
     private = None if include_private else frozenset(named)
-    asking = Asking(private=private, rows=rows, seconds=seconds)
-    found = asking.ask(Place(store).path, sys.stdin.read() if query == "-" else query)
+    asking = SqlReader(private=private, rows=rows, seconds=seconds)
+    found = asking.ask(StoreOrAgent(store).path, sys.stdin.read() if query == "-" else query)
     _PRINT["json" if as_json else form](found)
     if found.cut:
         say(f"nostr-client: store sql: the first {plural(rows, 'row')}; --rows N prints more")
 
 
-def _print_table(found: Found) -> None:
+def _print_table(found: SqlResult) -> None:
     table = plain_table(*found.columns)
     for row in found.rows:
         table.add_row(*("" if value is None else _shown(value) for value in row))
@@ -90,12 +90,12 @@ def _shown(value: Any) -> str:
     return clip(str(_plain(value)), CELL_BYTES)
 
 
-def _print_csv(found: Found) -> None:
+def _print_csv(found: SqlResult) -> None:
     text = csv_of(found.columns, (map(_plain, row) for row in found.rows))
     click.echo(text.encode(), nl=False)
 
 
-def _print_json(found: Found) -> None:
+def _print_json(found: SqlResult) -> None:
     print_json([dict(zip(found.columns, map(_plain, row), strict=True)) for row in found.rows])
 
 

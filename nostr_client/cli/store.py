@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nostr_client.cli.entry import Entry, LazyGroup, run_async
+from nostr_client.cli.entry import CommandEntry, LazyGroup, run_async
 from nostr_client.cli.filteroptions import (
     Conditions,
     filter_options,
@@ -26,7 +26,7 @@ from nostr_client.cli.output import (
     say,
 )
 from nostr_client.cli.parameters import UserPath
-from nostr_client.cli.place import Place, store_option
+from nostr_client.cli.place import StoreOrAgent, store_option
 from nostr_client.cli.questions import include_private_option
 from nostr_client.codecs.display import moment, plural
 from nostr_client.errors import SchemaTooOld, StoreError
@@ -56,7 +56,7 @@ async def open_to_read(path: Path, migrations: Sequence[Schema] = ()) -> SqliteS
         return await SqliteStore.open(path, read_only=True, migrations=migrations)
 
 
-FURTHER = {"sql": Entry("nostr_client.cli.sql:sql", "Query the store's views in SQL.")}
+FURTHER = {"sql": CommandEntry("nostr_client.cli.sql:sql", "Query the store's views in SQL.")}
 """Commands with their own module."""
 
 
@@ -84,7 +84,7 @@ def import_(files: tuple[Path, ...], store: Path | None, as_json: bool) -> None:
     the first line are printed, and all other events are saved. After an interruption, import again
     to continue.
     """
-    report = run_async(_import(Place(store).path, files))
+    report = run_async(_import(StoreOrAgent(store).path, files))
     if as_json:
         print_json({**_fields(report), "stored": report.stored})
     else:
@@ -123,14 +123,14 @@ def export(
     if target is None:
         if form not in (None, "jsonl"):
             raise click.UsageError(f"--format {form} goes into a FILE")
-        say_held_back(run_async(_export(Place(store).path, filters, include_private)))
+        say_held_back(run_async(_export(StoreOrAgent(store).path, filters, include_private)))
         return
     from nostr_client.sync.event_files import form_of
 
     wanted = form_of(target.name, form)
     exporting = _export_sqlite if wanted == "sqlite" else _export_file
     number, held_back = run_async(
-        exporting(Place(store).there, filters, include_private, target, wanted)
+        exporting(StoreOrAgent(store).there, filters, include_private, target, wanted)
     )
     say(f"{plural(number, 'event')} in {target}")
     say_held_back(held_back)
@@ -147,7 +147,7 @@ def say_held_back(number: int) -> None:
 @json_option
 def show(store: Path | None, as_json: bool) -> None:
     """Show totals of the store, and the state of its derived tables."""
-    path = Place(store).path
+    path = StoreOrAgent(store).path
     totals, index = run_async(_totals(path))
     if as_json:
         derived = None if index is None else _fields(index)
@@ -178,7 +178,7 @@ def hot(
     tag_name: str | None, of_kind: int | None, rows: int, store: Path | None, as_json: bool
 ) -> None:
     """Show the targets with most events: exact authors beside the estimate of their registers."""
-    found = run_async(_hot(Place(store).path, tag_name, of_kind, rows))
+    found = run_async(_hot(StoreOrAgent(store).path, tag_name, of_kind, rows))
     if as_json:
         print_json({"targets": found})
     else:
@@ -190,7 +190,7 @@ def hot(
 @json_option
 def verify(store: Path | None, as_json: bool) -> None:
     """Check every id, signature and index row again. Exit code 1 if something is wrong."""
-    report = run_async(_verify(Place(store).path))
+    report = run_async(_verify(StoreOrAgent(store).path))
     if as_json:
         print_json({**_fields(report), "ok": report.ok})
     else:
@@ -208,7 +208,7 @@ def verify(store: Path | None, as_json: bool) -> None:
 @limited_filter_options
 def query(store: Path | None, conditions: Conditions) -> None:
     """Print the events that match, newest first, one JSON object a line."""
-    run_async(_query(Place(store).path, conditions.chosen()))
+    run_async(_query(StoreOrAgent(store).path, conditions.chosen()))
 
 
 @store.command()
@@ -219,7 +219,7 @@ def count(store: Path | None, as_json: bool, conditions: Conditions) -> None:
     """Print how many events match; with --json also their distinct authors."""
     filters = conditions.chosen()
     refuse_limits(filters, "a count")
-    events, authors = run_async(_count(Place(store).path, filters))
+    events, authors = run_async(_count(StoreOrAgent(store).path, filters))
     if as_json:
         print_json({"count": events, "authors": authors})
     else:
@@ -281,14 +281,14 @@ async def _export_sqlite(
     import json
     import time
 
-    from nostr_client.store.sql.copy import Chosen, export_sqlite, metadata
+    from nostr_client.store.sql.copy import CopySelection, export_sqlite, metadata
 
     ids, held_back = await _ids(path, filters, include_private)
     with _progress("exporting", None, "tables") as advance:
         number, left_out = export_sqlite(
             path,
             target,
-            Chosen(ids, include_private),
+            CopySelection(ids, include_private),
             int(time.time()),
             lambda done, _: advance(done),
         )
@@ -344,13 +344,13 @@ async def _verify(path: Path) -> VerifyReport:
     """Run the store's own check, then check the sums of counters, which the event store does not
     know."""
     from nostr_client.counters.engine.read import check_sums
-    from nostr_client.store.base import Found
+    from nostr_client.store.base import DifferenceLog
 
     async with await open_to_read(path) as opened:
         total = (await opened.stats()).events
         with _progress("verifying", total) as advance:
             report = await opened.verify(lambda done, _: advance(done))
-        sums = Found()
+        sums = DifferenceLog()
         await opened.database.read(lambda conn: check_sums(conn, sums))
         return report.and_also(sums)
 

@@ -12,7 +12,7 @@ from nostr_client.cli.filteroptions import Conditions, filter_options
 from nostr_client.cli.key import key_file_option, optional_signer
 from nostr_client.cli.output import console, json_option, plain_table, print_json, say
 from nostr_client.cli.parameters import Seconds
-from nostr_client.cli.place import Place, place_option, store_option
+from nostr_client.cli.place import StoreOrAgent, place_option, store_option
 from nostr_client.cli.questions import dry_run_option, moving_options, window_option
 from nostr_client.cli.relays import chosen_relays, network_options, relay_option
 from nostr_client.cli.store import open_to_read
@@ -114,7 +114,7 @@ def memory(store: Path | None, relays: tuple[str, ...], clear: bool, as_json: bo
     The memory has events that a relay refused or named and did not send, and filters that it does
     not compare by NIP-77, each for the key that was used, with the time of the next try.
     """
-    place = Place(store).there
+    place = StoreOrAgent(store).there
     if clear:
         gone = run_async(_clear(place, relays))
         if as_json:
@@ -218,7 +218,7 @@ def run(
     ctx: click.Context,
     /,
     name: str | None,
-    place: Place,
+    place: StoreOrAgent,
     relays: tuple[str, ...],
     conditions: Conditions,
     filter_event: str | None,

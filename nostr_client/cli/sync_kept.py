@@ -10,7 +10,7 @@ from nostr_client.cli.entry import run_async
 from nostr_client.cli.filteroptions import Conditions, filter_options
 from nostr_client.cli.output import json_option, print_done, print_json, print_table
 from nostr_client.cli.parameters import Duration
-from nostr_client.cli.place import Place, place_option, the_agent
+from nostr_client.cli.place import StoreOrAgent, place_option, the_agent
 from nostr_client.cli.questions import interval_option, moving_options, window_option
 from nostr_client.cli.relays import relay_option
 from nostr_client.codecs.display import duration, moment
@@ -38,7 +38,7 @@ def add(
     conditions: Conditions,
     interval: float | None,
     last: float | None,
-    place: Place,
+    place: StoreOrAgent,
     as_json: bool,
     **given: Any,
 ) -> None:
@@ -57,7 +57,7 @@ def add(
 @click.command("list")
 @place_option
 @json_option
-def list_(place: Place, as_json: bool) -> None:
+def list_(place: StoreOrAgent, as_json: bool) -> None:
     """List the syncs of the agent, each with its newest run."""
     found = run_async(_list(place))
     if as_json:
@@ -70,7 +70,7 @@ def list_(place: Place, as_json: bool) -> None:
 @click.argument("name")
 @place_option
 @json_option
-def show(name: str, place: Place, as_json: bool) -> None:
+def show(name: str, place: StoreOrAgent, as_json: bool) -> None:
     """Show a sync of the agent, and its newest run relay by relay."""
     found = run_async(_show(place, name))
     if as_json:
@@ -83,7 +83,7 @@ def show(name: str, place: Place, as_json: bool) -> None:
 @click.argument("name")
 @place_option
 @json_option
-def remove(name: str, place: Place, as_json: bool) -> None:
+def remove(name: str, place: StoreOrAgent, as_json: bool) -> None:
     """Remove a sync of the agent; the events stay."""
     run_async(_remove(place, name))
     print_done(f"removed {name}", as_json=as_json)
@@ -93,38 +93,38 @@ def remove(name: str, place: Place, as_json: bool) -> None:
 @click.argument("name")
 @place_option
 @json_option
-def cancel(name: str, place: Place, as_json: bool) -> None:
+def cancel(name: str, place: StoreOrAgent, as_json: bool) -> None:
     """Stop a running sync of the agent; stored events stay."""
     run_async(_cancel(place, name))
     print_done(f"cancelled {name}", as_json=as_json)
 
 
-async def _add(place: Place, spec: Mapping[str, Any]) -> Mapping[str, Any]:
+async def _add(place: StoreOrAgent, spec: Mapping[str, Any]) -> Mapping[str, Any]:
     async with the_agent(place) as agent:
         return await agent.add_sync(spec)
 
 
-async def _list(place: Place) -> list[Mapping[str, Any]]:
+async def _list(place: StoreOrAgent) -> list[Mapping[str, Any]]:
     async with the_agent(place) as agent:
         return await agent.syncs()
 
 
-async def _show(place: Place, name: str) -> Mapping[str, Any]:
+async def _show(place: StoreOrAgent, name: str) -> Mapping[str, Any]:
     async with the_agent(place) as agent:
         return await agent.sync(name)
 
 
-async def _remove(place: Place, name: str) -> None:
+async def _remove(place: StoreOrAgent, name: str) -> None:
     async with the_agent(place) as agent:
         await agent.remove_sync(name)
 
 
-async def _cancel(place: Place, name: str) -> None:
+async def _cancel(place: StoreOrAgent, name: str) -> None:
     async with the_agent(place) as agent:
         await agent.cancel_sync(name)
 
 
-async def run_kept(place: Place, name: str) -> Mapping[str, Any]:
+async def run_kept(place: StoreOrAgent, name: str) -> Mapping[str, Any]:
     """Run a sync of the agent now; return the sync with its result."""
     async with the_agent(place) as agent:
         return await agent.run_sync(name)

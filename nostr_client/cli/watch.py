@@ -23,7 +23,7 @@ from nostr_client.cli.output import (
     say,
 )
 from nostr_client.cli.parameters import Duration, UserPath
-from nostr_client.cli.place import Kept, Place, place_option
+from nostr_client.cli.place import Kept, StoreOrAgent, place_option
 from nostr_client.cli.questions import (
     NAMES,
     asked_query,
@@ -43,7 +43,7 @@ from nostr_client.errors import InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nostr_client.count.figures import Counted
+    from nostr_client.count.figures import CountReport
     from nostr_client.watch import Point, Watch
     from nostr_client.watch.definition import AlertSpec
 
@@ -159,7 +159,7 @@ def _alert(text: str) -> AlertSpec:
 @_definition
 @place_option
 @json_option
-def add(made: Watch, place: Place, as_json: bool) -> None:
+def add(made: Watch, place: StoreOrAgent, as_json: bool) -> None:
     """Add a watch called NAME for WHAT about TARGET, or for the filter options.
 
     If neither an option nor the environment names a relay, the watch asks the relays that `watch
@@ -176,7 +176,7 @@ def add(made: Watch, place: Place, as_json: bool) -> None:
 @_definition
 @place_option
 @json_option
-def set_(made: Watch, place: Place, as_json: bool) -> None:
+def set_(made: Watch, place: StoreOrAgent, as_json: bool) -> None:
     """Replace the watch called NAME; the history stays with the question."""
     found = run_async(_set(place, made))
     if as_json:
@@ -188,7 +188,7 @@ def set_(made: Watch, place: Place, as_json: bool) -> None:
 @watch.command("list")
 @place_option
 @json_option
-def list_(place: Place, as_json: bool) -> None:
+def list_(place: StoreOrAgent, as_json: bool) -> None:
     """List all watches with their newest numbers."""
     found = run_async(_list(place))
     if as_json:
@@ -221,7 +221,7 @@ def _as_dict(one: Kept) -> dict[str, Any]:
 @click.argument("name")
 @place_option
 @json_option
-def show(name: str, place: Place, as_json: bool) -> None:
+def show(name: str, place: StoreOrAgent, as_json: bool) -> None:
     """Show the claims behind the number of a watch; no relay is asked."""
     kept, found = run_async(_show(place, name))
     if as_json:
@@ -245,7 +245,7 @@ def show(name: str, place: Place, as_json: bool) -> None:
         )
 
 
-def say_claims(found: Counted) -> None:
+def say_claims(found: CountReport) -> None:
     """Print the claims of a number: each relay's answer, and how it was used."""
     columns = ("relay", "status", "method", "count", "estimate", "used", "share", "why")
     rows = (
@@ -263,38 +263,38 @@ def say_claims(found: Counted) -> None:
 @click.argument("name")
 @place_option
 @json_option
-def remove(name: str, place: Place, as_json: bool) -> None:
+def remove(name: str, place: StoreOrAgent, as_json: bool) -> None:
     """Remove a watch and its history."""
     run_async(_remove(place, name))
     print_done(f"removed {name}", as_json=as_json)
 
 
-async def _add(place: Place, made: Watch) -> Watch:
+async def _add(place: StoreOrAgent, made: Watch) -> Watch:
     async with watches_at(place, changes=True, makes=True) as watches:
         return await watches.add_watch(made)
 
 
-async def _set(place: Place, made: Watch) -> Watch:
+async def _set(place: StoreOrAgent, made: Watch) -> Watch:
     async with watches_at(place, changes=True) as watches:
         return await watches.set_watch(made)
 
 
-async def _list(place: Place) -> list[Kept]:
+async def _list(place: StoreOrAgent) -> list[Kept]:
     async with watches_at(place) as watches:
         return await watches.watches()
 
 
-async def _show(place: Place, name: str) -> tuple[Kept, Counted]:
+async def _show(place: StoreOrAgent, name: str) -> tuple[Kept, CountReport]:
     async with watches_at(place, merges=True) as watches:
         return await watches.watch(name), await watches.explain(name)
 
 
-async def _remove(place: Place, name: str) -> None:
+async def _remove(place: StoreOrAgent, name: str) -> None:
     async with watches_at(place, changes=True) as watches:
         await watches.remove_watch(name)
 
 
-async def _points(place: Place, name: str, since: int) -> list[Point]:
+async def _points(place: StoreOrAgent, name: str, since: int) -> list[Point]:
     async with watches_at(place) as watches:
         return await watches.points(name, since)
 
@@ -322,7 +322,7 @@ def history(
     form: str | None,
     output: Path | None,
     plot: Path | None,
-    place: Place,
+    place: StoreOrAgent,
     as_json: bool,
 ) -> None:
     """Print the numbers of a watch: all of two days, then one an hour, later one a day."""

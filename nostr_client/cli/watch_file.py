@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from nostr_client.cli.output import say
-from nostr_client.cli.place import Kept, Place, agent_at
+from nostr_client.cli.place import Kept, StoreOrAgent, agent_at
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.errors import InvalidInput, SchemaTooOld
 from nostr_client.watch import digest_rows, people_rows, repository
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nostr_client.cli.place import WatchCommands
-    from nostr_client.count.figures import Counted
+    from nostr_client.count.figures import CountReport
     from nostr_client.watch.definition import Watch
     from nostr_client.watch.digest import WatchDigest
     from nostr_client.watch.history import Point
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def watches_at(
-    place: Place, *, changes: bool = False, merges: bool = False, makes: bool = False
+    place: StoreOrAgent, *, changes: bool = False, merges: bool = False, makes: bool = False
 ) -> AsyncIterator[WatchCommands]:
     """Yield the watches of a place: through the agent that holds the store, for `changes`.
 
@@ -87,11 +87,11 @@ class FileWatches:
         moved = await database.read(lambda conn: repository.moved(conn, name, value, now))
         return Kept(shown(watch), asked, points[-1], moved.spark)
 
-    async def explain(self, name: str) -> Counted:
-        from nostr_client.count.procedure import Counter
+    async def explain(self, name: str) -> CountReport:
+        from nostr_client.count.procedure import CountEngine
 
         made, asked = await self._get(name)
-        result = await Counter(book=self._book.claims).explain(
+        result = await CountEngine(book=self._book.claims).explain(
             made.question,
             await self._asked_of(made, asked),
             policy=made.trust,

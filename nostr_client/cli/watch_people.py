@@ -9,8 +9,8 @@ import click
 from nostr_client.cli import series
 from nostr_client.cli.entry import run_async
 from nostr_client.cli.output import csv_of, json_option, print_json, print_table, say
-from nostr_client.cli.parameters import Moment
-from nostr_client.cli.place import Place, place_option
+from nostr_client.cli.parameters import TimeParameter
+from nostr_client.cli.place import StoreOrAgent, place_option
 from nostr_client.cli.watch_file import watches_at
 from nostr_client.codecs.display import said
 
@@ -28,7 +28,7 @@ MOST = 1_000
 @click.option(
     "--since",
     metavar="TIME",
-    type=Moment(),
+    type=TimeParameter(),
     default="7d",
     show_default=True,
     help="Include only what was seen since then: a date, a time ago, or Unix seconds.",
@@ -42,7 +42,7 @@ MOST = 1_000
 )
 @place_option
 @json_option
-def people(name: str, since: int, form: str | None, place: Place, as_json: bool) -> None:
+def people(name: str, since: int, form: str | None, place: StoreOrAgent, as_json: bool) -> None:
     """Print who followed, unfollowed, reacted, reposted, replied or zapped, newest first.
 
     Names come from profiles in the store. Anybody may take any name: the key stands behind it.
@@ -56,7 +56,7 @@ def people(name: str, since: int, form: str | None, place: Place, as_json: bool)
         _print(found)
 
 
-async def _people(place: Place, name: str, since: int) -> People:
+async def _people(place: StoreOrAgent, name: str, since: int) -> People:
     async with watches_at(place, merges=True) as watches:
         return await watches.people(name, since, MOST)
 

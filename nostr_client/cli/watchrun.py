@@ -13,7 +13,7 @@ from nostr_client.cli import series
 from nostr_client.cli.entry import NO_RELAY, run_async
 from nostr_client.cli.key import key_file_option, optional_signer
 from nostr_client.cli.output import json_option, once_option, print_json, say
-from nostr_client.cli.place import Agent, Place, agent_at, place_option
+from nostr_client.cli.place import RunningAgent, StoreOrAgent, agent_at, place_option
 from nostr_client.cli.questions import (
     deny_option,
     indexer_option,
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nostr_client.client import NostrClient
-    from nostr_client.count.figures import Counted
+    from nostr_client.count.figures import CountReport
     from nostr_client.store.sqlite import SqliteStore
     from nostr_client.watch import Watch, WatchRepository
     from nostr_client.watch.engine import Engine
-    from nostr_client.watch.state import Merge, Wanted
+    from nostr_client.watch.state import Merge, WatchSet
 
 LOOK_S = 60.0
 """Seconds between two reads of the stored watches: other processes may have added some."""
@@ -69,7 +69,7 @@ def run(
     names: tuple[str, ...],
     once: bool,
     relays: tuple[str, ...],
-    place: Place,
+    place: StoreOrAgent,
     as_json: bool,
     keep_events: bool,
     **how: Any,
@@ -127,7 +127,7 @@ async def _opened(path: Path, asked: _Asked) -> AsyncIterator[tuple[WatchReposit
 
 
 async def _run(
-    place: Place, names: tuple[str, ...], once: bool, as_json: bool, asked: _Asked
+    place: StoreOrAgent, names: tuple[str, ...], once: bool, as_json: bool, asked: _Asked
 ) -> list[int]:
     """Run until interrupted, or once: then return the exit code of each watch."""
     async with agent_at(place) as agent:
@@ -137,7 +137,7 @@ async def _run(
 
 
 async def _run_through(
-    agent: Agent, names: tuple[str, ...], once: bool, as_json: bool
+    agent: RunningAgent, names: tuple[str, ...], once: bool, as_json: bool
 ) -> list[int]:
     """Ask each watch of the agent now, all at once; return the exit code of each."""
     if not once:
@@ -165,7 +165,7 @@ async def _run_through(
 async def _run_here(
     path: Path, names: tuple[str, ...], once: bool, as_json: bool, asked: _Asked
 ) -> list[int]:
-    results: dict[str, Counted] = {}
+    results: dict[str, CountReport] = {}
 
     async def merged(merge: Merge) -> None:
         if merge.is_whole and (merge.is_news or merge.is_near):
@@ -187,11 +187,11 @@ async def _run_here(
     return [*codes, *(NO_RELAY for _ in lost.reported)]
 
 
-async def _wanted(book: WatchRepository, client: NostrClient) -> Wanted:
+async def _wanted(book: WatchRepository, client: NostrClient) -> WatchSet:
     return client.wanted(made for made, _ in await book.all())
 
 
-def _only(known: Wanted, names: Sequence[str]) -> Wanted:
+def _only(known: WatchSet, names: Sequence[str]) -> WatchSet:
     """Return the named watches, or all of them."""
     watches = {name: one for name, one in known.watches.items() if not names or name in names}
     return known._replace(watches=watches)
@@ -279,7 +279,7 @@ class _Lost:
         self.report({name: "" if why == UNNAMED else why for name, why in lacks.items()})
 
 
-def _print_result(name: str, found: Counted, as_json: bool) -> None:
+def _print_result(name: str, found: CountReport, as_json: bool) -> None:
     if as_json:
         import msgspec
 

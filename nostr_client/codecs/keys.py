@@ -29,7 +29,7 @@ from nostr_client.errors import InvalidEvent, InvalidIdentifier, InvalidKey
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from nostr_client.codecs.secp256k1 import PublicKey
+    from nostr_client.codecs.secp256k1 import SchnorrPublicKey
 
 _CURVE_ORDER: Final = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 
@@ -128,7 +128,7 @@ def _verify_quietly(event: Event) -> VerifiedEvent | InvalidEvent:
 
 
 @functools.lru_cache(4096)  # bounded: a flood of new keys costs a little time and no more memory
-def _public_key(pubkey: str) -> PublicKey:
+def _public_key(pubkey: str) -> SchnorrPublicKey:
     """The point of a key: a square root, a sixth of a verification, and authors come again."""
     return BINDING.public_key(bytes.fromhex(pubkey))
 

@@ -48,14 +48,14 @@ LISTS: Final = (CONTACTS, MUTE_LIST)
 _KEY: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
-class Links(NamedTuple):
+class FollowsAndMutes(NamedTuple):
     """Whom one person follows and mutes in public, pubkeys in hex; `follows` None: no list."""
 
     follows: frozenset[str] | None = None
     mutes: frozenset[str] = frozenset()
 
 
-NO_LINKS: Final = Links()
+NO_LINKS: Final = FollowsAndMutes()
 
 
 class Root(NamedTuple):
@@ -112,7 +112,7 @@ def read_root(text: str, me: str | None = None) -> Root:
     return Root(me, int(depth))
 
 
-def links_of(events: Iterable[Event]) -> dict[str, Links]:
+def links_of(events: Iterable[Event]) -> dict[str, FollowsAndMutes]:
     """Return the links of each author by the newest list of each kind; other kinds are skipped."""
     newest: dict[tuple[str, int], Event] = {}
     for event in events:
@@ -120,7 +120,7 @@ def links_of(events: Iterable[Event]) -> dict[str, Links]:
         known = newest.get(key)
         if event.kind in LISTS and (known is None or nip01_order(event) < nip01_order(known)):
             newest[key] = event
-    found: dict[str, Links] = {}
+    found: dict[str, FollowsAndMutes] = {}
     for (author, kind), event in newest.items():
         named = frozenset(filter(_KEY.fullmatch, event.tag_values("p")))
         links = found.get(author, NO_LINKS)
@@ -129,13 +129,13 @@ def links_of(events: Iterable[Event]) -> dict[str, Links]:
     return found
 
 
-def followed(root: Root, links: Mapping[str, Links]) -> frozenset[str]:
+def followed(root: Root, links: Mapping[str, FollowsAndMutes]) -> frozenset[str]:
     """Return whom the root follows and does not mute: depth 1 of its web."""
     own = links.get(root.pubkey, NO_LINKS)
     return (own.follows or frozenset()) - own.mutes - {root.pubkey}
 
 
-def web_of(root: Root, links: Mapping[str, Links]) -> Web:
+def web_of(root: Root, links: Mapping[str, FollowsAndMutes]) -> Web:
     """Return the web of a root. `links`: those of the root and of all whom it follows."""
     near = followed(root, links)
     theirs = [links.get(key, NO_LINKS) for key in near]

@@ -8,12 +8,12 @@ import contextlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from nostr_client.count.claiming import Outcome, claim_of
-from nostr_client.count.claims import PlaceInMemory, Reread
+from nostr_client.count.claiming import RelayOutcome, claim_of
+from nostr_client.count.claims import Reread, TransientMemory
 from nostr_client.count.judging import Judging, ids_of
 from nostr_client.count.listing import is_listable, list_ids
 from nostr_client.count.merge import Listing
-from nostr_client.count.reading import Reader
+from nostr_client.count.reading import EventReader
 from nostr_client.errors import DeadlineExceeded, HeldBack, RelayError, RelayRefused, Unsupported
 from nostr_client.network.waiting import end, task_group
 from nostr_client.options import ReadBudget, Timeouts
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from nostr_client.codecs.filters import Filter
     from nostr_client.codecs.keys import VerifiedEvent
     from nostr_client.codecs.messages import CountAnswer
-    from nostr_client.count.claims import Place
-    from nostr_client.count.claims.coverage import Held
+    from nostr_client.count.claims import MemoryAccess
+    from nostr_client.count.claims.coverage import HeldEvent
     from nostr_client.count.judging import SharedIds
     from nostr_client.count.merge import Claim
     from nostr_client.count.queries import Query
@@ -135,7 +135,7 @@ class CountOptions:
 def _showing(seen: SeenEvents, keep: Keep | None) -> Keep:
     """Return a function that shows what was read to the judging, and then passes it on.
 
-    It refers to no `Asking`: cycles of objects would be left to the garbage collector.
+    It refers to no `CountRequest`: cycles of objects would be left to the garbage collector.
     """
 
     async def showing(relay: str, events: Sequence[VerifiedEvent]) -> None:
@@ -146,7 +146,7 @@ def _showing(seen: SeenEvents, keep: Keep | None) -> Keep:
     return showing
 
 
-class Asking:
+class CountRequest:
     """One relay and one query: the request and the state of its answer."""
 
     def __init__(
@@ -156,7 +156,7 @@ class Asking:
         options: CountOptions,
         *,
         now: Callable[[], float],
-        place: Place | None = None,
+        place: MemoryAccess | None = None,
         silent: bool = False,
         shared: SharedIds | None = None,
         recall: Callable[[], Awaitable[Claim | None]] | None = None,
@@ -175,7 +175,7 @@ class Asking:
         self._query = query
         self._options = options
         self._patience = 0.0 if silent else options.patience
-        self._outcome = Outcome(asked_at=now())
+        self._outcome = RelayOutcome(asked_at=now())
         self._started = asyncio.get_running_loop().time()
         self._place = place
         self._shared = shared
@@ -183,7 +183,7 @@ class Asking:
         self._earlier: Claim | None = None
         self._look_up = look_up
         self._judges = judges
-        self._made: Reader | None = None
+        self._made: EventReader | None = None
         self._read_error: RelayError | None = None
         self._reading = False
         self._beside: asyncio.Task[None] | None = None
@@ -191,14 +191,14 @@ class Asking:
         self._enough = False
 
     @property
-    def _reader(self) -> Reader:
+    def _reader(self) -> EventReader:
         """Created when needed: most relays are done with a COUNT."""
         if self._made is None:
             query, options = self._query, self._options
-            self._made = Reader(
+            self._made = EventReader(
                 self._relay,
                 query,
-                self._place or PlaceInMemory(replaces=query.one_per_author),
+                self._place or TransientMemory(replaces=query.one_per_author),
                 budget=options.budget,
                 silence=options.timeouts.eose,
                 clock=int(self._outcome.asked_at - self._relay.behind),
@@ -415,7 +415,7 @@ class Asking:
         outcome.listing, outcome.retracted = judging.listing, judging.retracted
         outcome.listed_bytes += judging.traffic
 
-    async def _recalled(self) -> list[Held]:
+    async def _recalled(self) -> list[HeldEvent]:
         assert self._place is not None
         return await self._place.use(lambda memory: list(memory.events()))
 

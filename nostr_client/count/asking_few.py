@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from nostr_client.count.asking import CountOptions
     from nostr_client.count.enough import Unasked
     from nostr_client.count.merge import Claim, Figure, Merged
-    from nostr_client.count.procedure import Counter
+    from nostr_client.count.procedure import CountEngine
     from nostr_client.count.queries import Query
     from nostr_client.count.result import CountResult
     from nostr_client.network.relay import Relay
 
 
 async def count_enough(
-    counter: Counter,
+    counter: CountEngine,
     query: Query,
     relays: Sequence[tuple[str, Relay]],
     options: CountOptions,
@@ -69,7 +69,7 @@ async def count_enough(
     return _with_left(result, chooser.left)
 
 
-def _check(counter: Counter, query: Query, line: float, questions: int) -> None:
+def _check(counter: CountEngine, query: Query, line: float, questions: int) -> None:
     """Raise InvalidInput for what cannot be promised; `questions`: others with all relays."""
     finest = FINEST if questions < LEAST_QUESTIONS else FINEST_BY_OTHERS
     if not 0 < line < 1:

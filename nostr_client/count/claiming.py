@@ -39,7 +39,7 @@ _REASON = 160
 _MERGED = ProtocolError(MERGED_ELSEWHERE)
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class EventsOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """The result of reading events up to its end. `elapsed`: seconds since the relay was asked.
 
     `last_read`: the time up to which the relay's events are known. `confirmed`: the relay's own
@@ -58,7 +58,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(slots=True)
-class Outcome:
+class RelayOutcome:
     """The outcome at one relay; `asked_at` in Unix seconds, `elapsed` in seconds since then.
 
     `listing`: all ids that it named, at the cost of `listed_bytes`; `partly_named`: how many it
@@ -70,7 +70,7 @@ class Outcome:
     answers: list[CountAnswer] = field(default_factory=list)
     count_error: RelayError | None = None
     count_elapsed: float | None = None
-    found: Found | None = None
+    found: EventsOutcome | None = None
     events_read: int = 0
     bytes_read: int = 0
     listing: Listing | None = None
@@ -129,7 +129,7 @@ class Outcome:
         return _refusal(self.count_error) and not isinstance(self.count_error, Unsupported)
 
 
-def claim_of(relay: str, query: Query, outcome: Outcome) -> Claim:
+def claim_of(relay: str, query: Query, outcome: RelayOutcome) -> Claim:
     """Return the claim of an outcome; `relay` is the user's spelling."""
     counted = _counted(query, outcome.answers)
     loose = query.judges or query.searches  # nobody has checked these events
@@ -244,7 +244,7 @@ def _any(flags: Iterable[bool | None]) -> bool | None:
     return any(reported) if reported else None
 
 
-def _from_count(base: Claim, outcome: Outcome, counted: _Counted) -> Claim:
+def _from_count(base: Claim, outcome: RelayOutcome, counted: _Counted) -> Claim:
     """Return the claim of COUNT alone: its answer, or the reason of the failure."""
     if counted.count is None:
         return _failed(base, outcome, outcome.count_error)
@@ -262,7 +262,7 @@ def _from_count(base: Claim, outcome: Outcome, counted: _Counted) -> Claim:
     return claim.warned(WEAK_ZERO) if claim.weak_zero else claim
 
 
-def _from_ids(base: Claim, outcome: Outcome, counted: _Counted, listing: Listing) -> Claim:
+def _from_ids(base: Claim, outcome: RelayOutcome, counted: _Counted, listing: Listing) -> Claim:
     """Return the claim of a relay that named its events by id."""
     number = len(listing.ids)
     claim = msgspec.structs.replace(
@@ -282,7 +282,7 @@ def _from_ids(base: Claim, outcome: Outcome, counted: _Counted, listing: Listing
 
 
 def _from_events(
-    base: Claim, query: Query, outcome: Outcome, counted: _Counted, found: Found
+    base: Claim, query: Query, outcome: RelayOutcome, counted: _Counted, found: EventsOutcome
 ) -> Claim:
     """Return the claim of a reading: complete, partial, or without events."""
     base = base.warned(*found.warnings)
@@ -299,7 +299,7 @@ def _from_events(
     return _failed(base, outcome, found.error if better else outcome.count_error)
 
 
-def _unread(base: Claim, outcome: Outcome, counted: _Counted, found: Found) -> Claim:
+def _unread(base: Claim, outcome: RelayOutcome, counted: _Counted, found: EventsOutcome) -> Claim:
     """Return a count whose events did not arrive; if the relay says it sent all, the count is in
     doubt."""
     if found.error is not None:
@@ -309,7 +309,9 @@ def _unread(base: Claim, outcome: Outcome, counted: _Counted, found: Found) -> C
     return msgspec.structs.replace(claim, reading=nothing)
 
 
-def _read(base: Claim, query: Query, outcome: Outcome, counted: _Counted, found: Found) -> Claim:
+def _read(
+    base: Claim, query: Query, outcome: RelayOutcome, counted: _Counted, found: EventsOutcome
+) -> Claim:
     """Return a claim by events; if events are missing, the relay's own count is beside them."""
     reading, number = found.reading, len(found.reading.events)
     if query.searches:
@@ -355,7 +357,7 @@ def _unattributed(claim: Claim) -> Claim:
     return claim.warned(NO_TARGET)
 
 
-def _failed(base: Claim, outcome: Outcome, error: RelayError | None) -> Claim:
+def _failed(base: Claim, outcome: RelayOutcome, error: RelayError | None) -> Claim:
     status = status_of(error)
     claim = msgspec.structs.replace(base, status=status)
     if status not in (ClaimStatus.TIMEOUT, ClaimStatus.UNREACHABLE):  # they answered nothing

@@ -21,11 +21,11 @@ from nostr_client.errors import (
     Unsupported,
 )
 from nostr_client.network.paging.snapshot import Edge, prove_ceiling, prove_floor
-from nostr_client.sync.initiator import Kind, Refusal
+from nostr_client.sync.initiator import Refusal, RefusalKind
 from nostr_client.sync.items import LocalItems
 from nostr_client.sync.options import SyncOptions
 from nostr_client.sync.session import Bargain
-from nostr_client.sync.windows import Window
+from nostr_client.sync.windows import SyncWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -41,7 +41,7 @@ MOST_SESSIONS: Final = 64
 _PATIENCE: Final = 2.0
 """Seconds for the first answer: a relay that does not know NIP-77 is read by pages instead."""
 
-_NO_NIP77: Final = (Kind.UNSUPPORTED, Kind.BROKEN)
+_NO_NIP77: Final = (RefusalKind.UNSUPPORTED, RefusalKind.BROKEN)
 
 
 class Differences:
@@ -69,7 +69,7 @@ async def compare(
     """
     found = Differences()
     if relay.capabilities.negentropy is False:
-        found.refusal = Refusal(Kind.UNSUPPORTED, "no NIP-77")
+        found.refusal = Refusal(RefusalKind.UNSUPPORTED, "no NIP-77")
         return found
 
     async def learn(learned: Learned) -> int:
@@ -84,7 +84,7 @@ async def compare(
     options = SyncOptions(answer=_PATIENCE, progress=silence)
     bargain = Bargain(
         relay,
-        Window(filter.replace(limit=None), _items(held)),
+        SyncWindow(filter.replace(limit=None), _items(held)),
         options,
         frame_bytes=options.frame_bytes,
         learn=learn,
@@ -94,18 +94,18 @@ async def compare(
         found.refusal = await bargain.run()
     except DeadlineExceeded as error:
         unasked = relay.held_back() is not None  # our own budget held it back: it was not asked
-        kind = Kind.FAULT if bargain.rounds or unasked else Kind.UNSUPPORTED
+        kind = RefusalKind.FAULT if bargain.rounds or unasked else RefusalKind.UNSUPPORTED
         found.refusal = Refusal(kind, str(error))
     except Unsupported as error:
-        found.refusal = Refusal(Kind.UNSUPPORTED, str(error))
+        found.refusal = Refusal(RefusalKind.UNSUPPORTED, str(error))
     except (NetworkError, ProtocolError, RelayRefused) as error:
-        found.refusal = Refusal(Kind.FAULT, str(error))
+        found.refusal = Refusal(RefusalKind.FAULT, str(error))
     if found.refusal is not None and found.refusal.kind in _NO_NIP77:
         relay.learn(negentropy=False)
     return found
 
 
-class Source(Protocol):
+class ComparedEvents(Protocol):
     """The reader's part in a comparison: events by id, and storage for them."""
 
     async def fetch(self, ids: Sequence[bytes]) -> dict[bytes, int] | None:
@@ -131,7 +131,7 @@ class Comparison:
         relay: Relay,
         filter: Filter,
         held: Mapping[bytes, int],
-        source: Source,
+        source: ComparedEvents,
         *,
         most: int,
         silence: float,

@@ -153,7 +153,7 @@ class PastClaim(msgspec.Struct, frozen=True, kw_only=True):
     estimate: float | None = None
 
 
-class Counted(msgspec.Struct, frozen=True, kw_only=True):
+class CountReport(msgspec.Struct, frozen=True, kw_only=True):
     """A number over many relays, and the claims behind it."""
 
     query: str

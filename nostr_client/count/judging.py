@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
     from nostr_client.codecs.event import Event
-    from nostr_client.count.claims.coverage import Held
+    from nostr_client.count.claims.coverage import HeldEvent
     from nostr_client.count.merge import Claim, Listing
     from nostr_client.count.queries import Query
     from nostr_client.network.relay import Relay
@@ -182,7 +182,7 @@ class Judging:
         *,
         patience: float,
         authors: frozenset[bytes] = frozenset(),
-        recalled: Callable[[], Awaitable[Iterable[Held]]] | None = None,
+        recalled: Callable[[], Awaitable[Iterable[HeldEvent]]] | None = None,
     ) -> None:
         """Create it; `patience`: seconds to wait for the checks of other relays.
 

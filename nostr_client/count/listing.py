@@ -19,9 +19,9 @@ from nostr_client.count.comparing import compare
 from nostr_client.errors import RelayError
 from nostr_client.network.paging.by_id import events_by_id
 from nostr_client.network.paging.snapshot import Edge, prove_floor
-from nostr_client.sync.initiator import Kind
+from nostr_client.sync.initiator import RefusalKind
 from nostr_client.sync.items import no_items
-from nostr_client.sync.windows import Window, halve
+from nostr_client.sync.windows import SyncWindow, halve
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -47,7 +47,7 @@ _MOST_LEFT_OUT: Final = 1_000
 pages."""
 
 
-class Named(NamedTuple):
+class NamedIds(NamedTuple):
     """What a relay named, and what arrived since. `whole`: it is proven from the newest to the
     oldest.
 
@@ -86,7 +86,7 @@ async def list_ids(
     silence: float,
     now: int,
     before: Collection[bytes] = (),
-) -> Named | None:
+) -> NamedIds | None:
     """Return the ids that a relay names, all of them or as many as the budget allows; None: it
     cannot.
 
@@ -118,7 +118,7 @@ class _Lister:
     async def run(self, asked: Filter) -> bool:
         """List one filter, the newest window first; return False if the relay cannot."""
         self._asked.append(asked)
-        windows = [Window(asked, no_items())]
+        windows = [SyncWindow(asked, no_items())]
         for _ in range(MOST_SESSIONS):
             if self._full or not windows:
                 return True
@@ -128,7 +128,7 @@ class _Lister:
             if found.full or found.refusal is None:
                 self._take(window.filter, found)
                 continue
-            smaller = halve(window, self._now) if found.refusal.kind is Kind.OVERFLOW else []
+            smaller = halve(window, self._now) if found.refusal.kind is RefusalKind.OVERFLOW else []
             if not smaller:
                 return False
             windows += smaller
@@ -141,7 +141,7 @@ class _Lister:
         self._parts.append((asked, found))
         self._full = self._full or found.full
 
-    async def named(self, reported: int | None, before: Collection[bytes]) -> Named:
+    async def named(self, reported: int | None, before: Collection[bytes]) -> NamedIds:
         """Return the list, with the proof that it is everything."""
         whole = not self._full and await self._look_for(before)
         if whole and not (self._ids and len(self._ids) == reported):
@@ -149,7 +149,7 @@ class _Lister:
                 whole = await self._reaches_down(asked, found) and whole
             for asked in self._asked if self._ids else ():  # else the floor asked for anything
                 whole = whole and await self._reaches_up(asked)
-        return Named(frozenset(self._ids), whole, self._full, tuple(self._events), self._traffic)
+        return NamedIds(frozenset(self._ids), whole, self._full, tuple(self._events), self._traffic)
 
     async def _look_for(self, before: Collection[bytes]) -> bool:
         """Ask by id for what the list omits: ids that arrive exist, and the rest are gone."""

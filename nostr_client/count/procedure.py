@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from nostr_client.codecs.relay_url import normalize
-from nostr_client.count.asking import LEAST, Asking, CountOptions
+from nostr_client.count.asking import LEAST, CountOptions, CountRequest
 from nostr_client.count.beside import FirstRound, judge_beside
 from nostr_client.count.earlier_questions import MONTH, MOST_QUESTIONS, EarlierQuestions
 from nostr_client.count.judging import SharedIds
 from nostr_client.count.listing import is_regular
-from nostr_client.count.merge import TrustPolicy, Unit, merge_claims
+from nostr_client.count.merge import CountUnit, TrustPolicy, merge_claims
 from nostr_client.count.queries import CANONICAL
 from nostr_client.count.recipients import Recipients
 from nostr_client.count.remembering import KEEP, asked_of, merge_input, remembered
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from nostr_client.network.relay import Relay
 
 
-class Counter:
+class CountEngine:
     """Counts over relays, and remembers for its lifetime which of them never answer a COUNT."""
 
     def __init__(
@@ -73,9 +73,9 @@ class Counter:
         """Normalised URLs of the relays that are always believed."""
         return self._trusted
 
-    def with_book(self, book: ClaimBook) -> Counter:
+    def with_book(self, book: ClaimBook) -> CountEngine:
         """Return the same counter with other claims; it knows the same relays to be silent."""
-        other = Counter(
+        other = CountEngine(
             self._options, policy=self._policy, book=book, now=self._now, rand=self._rand
         )
         other._trusted, other._silent = self._trusted, self._silent
@@ -390,7 +390,7 @@ class Counter:
             known = await self.earlier_claims(query, [relay.url]) if earlier is None else earlier
             return known.get(relay.url)
 
-        asking = Asking(
+        asking = CountRequest(
             relay,
             query,
             options,
@@ -467,6 +467,6 @@ def _has_versions(query: Query) -> bool:
     Which of two versions wins (all but regular kinds) shows only while they are read, so nothing of
     them is stored for later rounds.
     """
-    return query.unit is Unit.EVENTS and not (
+    return query.unit is CountUnit.EVENTS and not (
         query.is_zaps or query.one_per_author or is_regular(query)
     )

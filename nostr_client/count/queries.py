@@ -22,10 +22,10 @@ from nostr_client.codecs.references import (
     reply_place,
 )
 from nostr_client.codecs.zaps import RECEIPT, read_zap
-from nostr_client.count.claims import VOID, Held
-from nostr_client.count.merge import Unit
+from nostr_client.count.claims import VOID, HeldEvent
+from nostr_client.count.merge import CountUnit
 from nostr_client.errors import InvalidFilter, InvalidInput, clip
-from nostr_client.network.outbox import Target, read_target
+from nostr_client.network.outbox import OutboxTarget, read_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -155,20 +155,20 @@ class Query(msgspec.Struct, frozen=True, dict=True):
         return self.name != "reactions" or ":" not in self.target
 
     @cached_property
-    def unit(self) -> Unit:
+    def unit(self) -> CountUnit:
         """What the question counts.
 
         A named question counts people, as registers do. Filters count events, and so do zaps.
         """
         named = self.name in CANONICAL and self.offset is not None
-        return Unit.AUTHORS if named else Unit.EVENTS
+        return CountUnit.AUTHORS if named else CountUnit.EVENTS
 
     @cached_property
     def by_registers(self) -> bool:
         """Whether registers give the number: it is of people, or of one event a person."""
-        return self.offset is not None and (self.unit is Unit.AUTHORS or self.one_per_author)
+        return self.offset is not None and (self.unit is CountUnit.AUTHORS or self.one_per_author)
 
-    def hold(self, event: Event) -> Held | None:
+    def hold(self, event: Event) -> HeldEvent | None:
         """Return what is stored of a matching event; None if it does not count.
 
         The author of a zap is the payer, and its amount is in millisats. The amount of a follow
@@ -188,14 +188,14 @@ class Query(msgspec.Struct, frozen=True, dict=True):
         kept = label if self.by_content else ""
         id, author = bytes.fromhex(event.id), bytes.fromhex(event.pubkey)
         size = len(people_named(event)) if event.kind == kinds.CONTACTS else 0
-        return Held(event.created_at, id, author, size, label=kept)
+        return HeldEvent(event.created_at, id, author, size, label=kept)
 
-    def _hold_zap(self, receipt: Event) -> Held | None:
+    def _hold_zap(self, receipt: Event) -> HeldEvent | None:
         """Return a zap, labelled with its target if that decides whether it may pay the person."""
         zap = read_zap(receipt, self.target, self.receivers)
         if zap is None or not _is_key(zap.receiver):
             return None
-        return Held(
+        return HeldEvent(
             receipt.created_at,
             bytes.fromhex(receipt.id),
             bytes.fromhex(zap.sender),
@@ -206,13 +206,13 @@ class Query(msgspec.Struct, frozen=True, dict=True):
             payment=zap.payment,
         )
 
-    def hold_any(self, event: Event) -> Held:
+    def hold_any(self, event: Event) -> HeldEvent:
         """Return as `hold`; a matching event that does not count becomes VOID.
 
         A relay counts and names every event that matches, so these are what is compared.
         """
         id, author = bytes.fromhex(event.id), bytes.fromhex(event.pubkey)
-        return self.hold(event) or Held(event.created_at, id, author, VOID)
+        return self.hold(event) or HeldEvent(event.created_at, id, author, VOID)
 
     @cached_property
     def offset(self) -> int | None:
@@ -354,19 +354,19 @@ def canonical(name: str, text: str) -> Query:
     return msgspec.structs.replace(made, author=named.author, hints=named.hints)
 
 
-def target_of(query: Query) -> Target:
+def target_of(query: Query) -> OutboxTarget:
     """Return whose relays a query should be asked on (NIP-65): the target's author."""
     names = {name for f in query.filters for name, _ in f.tags}
     values = {value for f in query.filters for _, listed in f.tags for value in listed}
     target = query.target or (values.pop() if len(values) == 1 else None)
     if target is None:
-        return Target()
+        return OutboxTarget()
     if names == {"#p"}:
-        return Target(author=target, hints=query.hints)
+        return OutboxTarget(author=target, hints=query.hints)
     if ":" in target:
-        return Target(author=target.split(":")[1], hints=query.hints)
+        return OutboxTarget(author=target.split(":")[1], hints=query.hints)
     found = target if _is_key(target) else None
-    return Target(author=query.author, event_id=found, hints=query.hints)
+    return OutboxTarget(author=query.author, event_id=found, hints=query.hints)
 
 
 def _open_target(zap: Zap) -> str:

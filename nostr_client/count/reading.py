@@ -1,6 +1,6 @@
 """Read the events of a query from one relay, within a budget of bytes and events.
 
-`Round` decides what to ask, this module asks it. Of an event only its id, author and time are
+`ReadRound` decides what to ask, this module asks it. Of an event only its id, author and time are
 stored, after each complete chain of pages. If events are known and the relay supports NIP-77, it is
 compared instead: only changes are read.
 """
@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from nostr_client.codecs.display import moment, plural
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.keys import VerifiedEvent
-from nostr_client.count.claiming import Found
-from nostr_client.count.claims import VOID, Held, Update, reading_of
+from nostr_client.count.claiming import EventsOutcome
+from nostr_client.count.claims import VOID, HeldEvent, Update, reading_of
 from nostr_client.count.claims.memory import members_of
 from nostr_client.count.merge import Proven, Reading
-from nostr_client.count.rounds import ReadPage, Round
+from nostr_client.count.rounds import ReadPage, ReadRound
 from nostr_client.errors import RelayError, RelayRefused
 from nostr_client.network.paging.by_id import IDS_AT_ONCE
 from nostr_client.options import ReadBudget
@@ -25,7 +25,7 @@ from nostr_client.options import ReadBudget
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
-    from nostr_client.count.claims import Mark, Memory, Place, Reread
+    from nostr_client.count.claims import Memory, MemoryAccess, ReadCoverage, Reread
     from nostr_client.count.queries import Query
     from nostr_client.network.paging.snapshot import Proof
     from nostr_client.network.relay import Relay
@@ -49,19 +49,19 @@ class _Stock(NamedTuple):
     """
 
     reading: Reading
-    mark: Mark
+    mark: ReadCoverage
     registers: bytes | None
     void: bool
 
 
-class Reader:
+class EventReader:
     """One round of reading one relay for a query, into `place`; call `take_stock` after its end."""
 
     def __init__(
         self,
         relay: Relay,
         query: Query,
-        place: Place,
+        place: MemoryAccess,
         *,
         budget: ReadBudget,
         silence: float,
@@ -81,8 +81,8 @@ class Reader:
         self._clock = clock
         self._reread = reread
         self._keep = keep
-        self._round: Round | None = None
-        self._came: dict[bytes, Held] = {}
+        self._round: ReadRound | None = None
+        self._came: dict[bytes, HeldEvent] = {}
         self._bytes_before = 0
         self._frames_before = 0
         self._open: Subscription | None = None
@@ -108,7 +108,7 @@ class Reader:
         `reported` is the exact number of events that the relay has just counted, before the query's
         own rules about their content.
         """
-        self._round = Round(
+        self._round = ReadRound(
             self._query.filters,
             clock=self._clock,
             reported=reported,
@@ -140,7 +140,7 @@ class Reader:
         void = memory.count(0, None) > len(reading.events)
         return _Stock(reading, memory.mark, memory.registers(), void)
 
-    async def _compare(self, round_: Round) -> bool:
+    async def _compare(self, round_: ReadRound) -> bool:
         """Find changes by negentropy (NIP-77), if events are known; return False to read pages."""
         if len(self._query.filters) != 1 or self._relay.capabilities.negentropy is False:
             return False
@@ -210,7 +210,7 @@ class Reader:
         self._bytes_before += size
         self._came.update((event.id, event) for event in await self._taken(events))
 
-    def _settle(self, memory: Memory, events: Iterable[Held]) -> None:
+    def _settle(self, memory: Memory, events: Iterable[HeldEvent]) -> None:
         """Store that the relay has exactly the known events now."""
         memory.apply(
             Update(start=0, end=None, upto=self._clock, at=self._clock, found=tuple(events))
@@ -241,13 +241,13 @@ class Reader:
 
         self._stock = await self._place.use(work)
 
-    def _undecided(self, memory: Memory) -> list[Held]:
+    def _undecided(self, memory: Memory) -> list[HeldEvent]:
         """Return the zaps in doubt, once everything that arrived is stored."""
         if self._stock is None:
             self._stock = self._state(memory)
         return [event for event in memory.events() if event.counts and event.label]
 
-    async def take_stock(self, elapsed: float, error: RelayError | None) -> Found:
+    async def take_stock(self, elapsed: float, error: RelayError | None) -> EventsOutcome:
         """Store what arrived before the end, and return the known events. Raises StoreError.
 
         If nothing new could be read, only events of now count: the rest is no answer of today.
@@ -267,7 +267,7 @@ class Reader:
                 **members_of(counted, sums=self._sums, labels=self._query.by_content),
             )
         self.complete = reading.complete
-        return Found(
+        return EventsOutcome(
             reading=reading,
             registers=registers,
             elapsed=elapsed,
@@ -288,7 +288,7 @@ class Reader:
             self._round.advance(memory)
         return self._stock_of(memory)
 
-    def _warnings(self, mark: Mark | None) -> list[str]:
+    def _warnings(self, mark: ReadCoverage | None) -> list[str]:
         warnings = [self._cut] if self._cut else []
         if self._invalid:
             forms = ("invalid event", "invalid events")
@@ -309,7 +309,7 @@ class Reader:
             warnings.append(f"read: {self._round.stalled}, incomplete")
         return warnings
 
-    async def _count(self, asked: Filter, round_: Round) -> None:
+    async def _count(self, asked: Filter, round_: ReadRound) -> None:
         try:
             answer = await self._relay.count([asked])
         except RelayError:
@@ -318,11 +318,11 @@ class Reader:
         loose = answer.approximate or answer.limited or answer.merged
         round_.count(None if loose else answer.count)
 
-    async def _page(self, asked: Filter, round_: Round) -> None:
+    async def _page(self, asked: Filter, round_: ReadRound) -> None:
         """Send one REQ and read to its EOSE, or until the budget is spent."""
         left = max(self._budget.events - self.events_read, 1)
         limit = min(asked.limit or left, left)
-        found: list[Held] = []
+        found: list[HeldEvent] = []
         question = asked if limit == asked.limit else asked.replace(limit=limit)
         async with self._relay.subscribe([question], live=False) as page:
             self._begin(page)
@@ -347,7 +347,7 @@ class Reader:
         if self._cut:
             round_.stop()
 
-    async def _read_page(self, page: Subscription, found: list[Held]) -> bool:
+    async def _read_page(self, page: Subscription, found: list[HeldEvent]) -> bool:
         """Fill `found`; return False if the budget ended it."""
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(self._silence) as patience:
@@ -371,7 +371,7 @@ class Reader:
         results = await self._relay.verifier.verify([item.event for item in taken])
         return [result for result in results if isinstance(result, VerifiedEvent)]
 
-    async def _taken(self, events: Sequence[VerifiedEvent]) -> list[Held]:
+    async def _taken(self, events: Sequence[VerifiedEvent]) -> list[HeldEvent]:
         if self._keep is not None and events:
             await self._keep(self._relay.url, events)
         held = [self._query.hold_any(item.event) for item in events]
@@ -409,7 +409,7 @@ def _doubts(reading: Reading) -> list[str]:
     return [f"zaps: {text}"] if number else []
 
 
-def _read_earlier(mark: Mark) -> str:
+def _read_earlier(mark: ReadCoverage) -> str:
     """Return why the relay's events are not certain: the state that the reading continues."""
     when = "earlier"
     if mark.whole_at is not None:

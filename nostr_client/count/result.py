@@ -10,8 +10,8 @@ import msgspec
 from nostr_client import hll
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.count.enough import Unasked
-from nostr_client.count.figures import LARGEST, ClaimSummary, Counted, WeighedClaim, Within
-from nostr_client.count.merge import Claim, Figure, Merged, Unit
+from nostr_client.count.figures import LARGEST, ClaimSummary, CountReport, WeighedClaim, Within
+from nostr_client.count.merge import Claim, CountUnit, Figure, Merged
 from nostr_client.count.queries import Query
 from nostr_client.count.wallets import Wallet, WalletStatus
 
@@ -124,7 +124,7 @@ class CountResult(msgspec.Struct, frozen=True, kw_only=True):
         return self.merged.events
 
     @property
-    def unit(self) -> Unit:
+    def unit(self) -> CountUnit:
         """What `value` counts."""
         return self.merged.unit
 
@@ -190,17 +190,17 @@ class CountResult(msgspec.Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         return f"<CountResult {self}>"
 
-    def counted(self, left_out: Collection[str] = ()) -> Counted:
+    def counted(self, left_out: Collection[str] = ()) -> CountReport:
         """The number with what became of every claim; `left_out` by the user, normalised."""
         merged = self.merged
         parts = {part.relay: part for part in merged.parts}
         by_user = (one.relay for one in self.relays if normalize(one.relay) in left_out)
         out = {*merged.excluded, *by_user}
-        return Counted(
+        return CountReport(
             query=self.query.name,
             target=self.query.target,
             filters=tuple(one.to_dict() for one in self.query.filters),
-            unit="events" if self.unit is Unit.EVENTS else "distinct_authors",
+            unit="events" if self.unit is CountUnit.EVENTS else "distinct_authors",
             figure=_storable(merged.figure),
             authors=_storable(merged.authors),
             events=_storable(merged.events),

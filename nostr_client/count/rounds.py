@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nostr_client.codecs.filters import Filter
-    from nostr_client.count.claims import Held, Mark, Memory
+    from nostr_client.count.claims import HeldEvent, Memory, ReadCoverage
     from nostr_client.count.claims.coverage import Spans
-    from nostr_client.protocol import Sent
+    from nostr_client.protocol import StoredFrames
 
 
 LEAF: Final = 8
@@ -36,7 +36,7 @@ MOST_COUNTS: Final = 48
 """COUNTs for one query in one round: three changes among 50,000 events; the rest waits."""
 
 
-class Span(NamedTuple):
+class CountedSpan(NamedTuple):
     """A span of time and the relay's count of it; `end` None is open."""
 
     start: int
@@ -61,7 +61,7 @@ class Check:
         self.gave_up = False
         self._left = MOST_COUNTS
         self._room: float | None = None
-        self._whole = Span(0, None, reported)
+        self._whole = CountedSpan(0, None, reported)
         self._stack = [] if recent_from > 0 else [self._whole]
         self._counting = (self._whole, recent_from - 1) if recent_from > 0 else None
 
@@ -98,11 +98,11 @@ class Check:
             self.gave_up = True
             self._stack.clear()
             return
-        self._stack.append(Span(start, middle, count))
-        self._stack.append(Span(middle + 1, end, reported - count))
+        self._stack.append(CountedSpan(start, middle, count))
+        self._stack.append(CountedSpan(middle + 1, end, reported - count))
 
 
-def _middle(memory: Memory, span: Span, held: int, now: int) -> int | None:
+def _middle(memory: Memory, span: CountedSpan, held: int, now: int) -> int | None:
     """Return the last second of the first half; None if a span cannot be halved."""
     start, end, _ = span
     last = now if end is None else end
@@ -139,7 +139,7 @@ class _Window(NamedTuple):
     sweep_to: int | None = None
 
 
-class Round:
+class ReadRound:
     """See the module. `clock` is the earlier of our time and the relay's, in Unix seconds.
 
     `reported`: the relay's answer just now to a plain COUNT, if it is exact; `counts`: whether it
@@ -175,7 +175,7 @@ class Round:
         self._planned = self._stopped = self._asked_all = False
         self._read: Spans = ()
         self._window = _Window(0, None)
-        self._walk: Walk[Held] | None = None
+        self._walk: Walk[HeldEvent] | None = None
         self._check: Check | None = None
         self._count: Filter | None = None
         self._older: int | None = None
@@ -201,12 +201,12 @@ class Round:
         """Whether the question is about one second, where a smaller limit would hide something."""
         return self._walk is not None and self._walk.narrowed
 
-    def page(self, events: Sequence[Held], sent: Sent) -> None:
+    def page(self, events: Sequence[HeldEvent], sent: StoredFrames) -> None:
         """Add the answer to a REQ: the valid events that match, and all that the relay sent."""
         assert self._walk is not None
         self._walk.take(events, sent)
 
-    def part(self, events: Sequence[Held]) -> None:
+    def part(self, events: Sequence[HeldEvent]) -> None:
         """Add events of a page that did not come to its end: they are stored, and prove nothing."""
         if self._walk is not None:
             self._walk.found.update((event.id, event) for event in events)
@@ -231,7 +231,7 @@ class Round:
         """Ask no more: the budget or the time is over. What was read is still stored."""
         self._stopped = True
 
-    def begin(self, mark: Mark, held: int) -> bool:
+    def begin(self, mark: ReadCoverage, held: int) -> bool:
         """Begin with the memory's last known state, which may have changed since.
 
         Return False if that is not possible: call `advance` then. From an older mark more is read.
@@ -273,7 +273,7 @@ class Round:
             return 0
         return self._reported - memory.count(0, window.start - 1)
 
-    def _settle(self, memory: Memory, walk: Walk[Held]) -> None:
+    def _settle(self, memory: Memory, walk: Walk[HeldEvent]) -> None:
         """Store a walk, complete or as far as it came."""
         window, self._walk = self._window, None
         self.stalled = self.stalled or walk.stalled
@@ -316,7 +316,7 @@ class Round:
         if due and overlap:
             self._windows.append(_sweep(memory, due, overlap - 1))
 
-    def _expect(self, mark: Mark, held: int) -> None:
+    def _expect(self, mark: ReadCoverage, held: int) -> None:
         """Decide what the first request also asks: what the comparison of counts will most likely
         need."""
         self._ask_older = bool(
@@ -378,7 +378,7 @@ class Round:
         self.confirmed = True
 
 
-def _news_from(mark: Mark, held: int) -> int:
+def _news_from(mark: ReadCoverage, held: int) -> int:
     """Return where the reading of new events begins."""
     return 0 if held <= FEW else mark.read_from()
 

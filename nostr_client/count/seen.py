@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from nostr_client.codecs.event import Event
     from nostr_client.codecs.keys import VerifiedEvent
-    from nostr_client.count.claims.coverage import Held
+    from nostr_client.count.claims.coverage import HeldEvent
 
 
 REQUESTS: Final = frozenset({kinds.DELETION, kinds.VANISH})
@@ -75,7 +75,7 @@ class SeenEvents:
             return False
         return any(_blocks(request, id, one) for request in self._by_author.get(one.author, ()))
 
-    def remember(self, held: Iterable[Held], kind: int) -> None:
+    def remember(self, held: Iterable[HeldEvent], kind: int) -> None:
         """Add events of one kind from earlier rounds: who signed each, and when."""
         replaceable = kinds.is_replaceable(kind)
         for one in held:

@@ -24,10 +24,10 @@ from nostr_client.codecs.web_of_trust import (
 )
 from nostr_client.count.asking import LEAST
 from nostr_client.count.claiming import status_of
-from nostr_client.count.claims import PlaceInMemory
+from nostr_client.count.claims import TransientMemory
 from nostr_client.count.figures import Figure, Within
 from nostr_client.count.merge import Claim, ClaimStatus, Method, Proven, Reading
-from nostr_client.count.reading import Reader
+from nostr_client.count.reading import EventReader
 from nostr_client.count.seen import SeenEvents
 from nostr_client.errors import DeadlineExceeded, InvalidInput, RelayError
 from nostr_client.network.waiting import task_group
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from nostr_client.codecs.keys import VerifiedEvent
     from nostr_client.count.asking import CountOptions
-    from nostr_client.count.procedure import Counter
+    from nostr_client.count.procedure import CountEngine
     from nostr_client.count.queries import Query
     from nostr_client.count.reading import Keep
     from nostr_client.count.result import CountResult
@@ -81,7 +81,7 @@ async def stored_web(store: EventStore, root: Root) -> Web:
 
 
 async def count_within(
-    counter: Counter,
+    counter: CountEngine,
     result: CountResult,
     relays: Sequence[tuple[str, Relay]],
     web: Web,
@@ -283,10 +283,10 @@ class _Asking:
         if query is None:
             return
         budget = self._options.budget
-        reader = Reader(
+        reader = EventReader(
             self._relay,
             query,
-            PlaceInMemory(replaces=query.one_per_author),
+            TransientMemory(replaces=query.one_per_author),
             budget=ReadBudget(
                 bytes=budget.bytes - self._bytes, events=budget.events - self._frames
             ),

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-class Step(NamedTuple):
+class AuditStep(NamedTuple):
     """One kept message of a counter, oldest first: `incr` is None where it carries none."""
 
     seq: int
@@ -44,7 +44,7 @@ class Recount(NamedTuple):
         return not self.breaks and self.base + self.total == self.value
 
 
-def recount(steps: Iterable[Step]) -> Recount:
+def recount(steps: Iterable[AuditStep]) -> Recount:
     """Add up a counter's kept history, oldest first; nothing kept counts as 0."""
     base, total, value, messages = 0, 0, 0, 0
     breaks: list[Break] = []

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nostr_client.counters.base import Ack, Entry
 
 
-class CounterCalls(ABC):
+class BaseCounters(ABC):
     """One stream's counters; see `base.Counters` for what each call promises."""
 
     def __init__(self, name: str) -> None:

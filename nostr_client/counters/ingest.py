@@ -16,7 +16,7 @@ from nostr_client.counters import rules
 from nostr_client.counters.config import StreamConfig
 from nostr_client.counters.engine import pull
 from nostr_client.counters.engine.publish import publish
-from nostr_client.counters.engine.session import CatalogCache, Session
+from nostr_client.counters.engine.session import CatalogCache, CounterSession
 from nostr_client.counters.subjects import subject_token
 from nostr_client.errors import CounterError, InvalidInput
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from nostr_client.codecs.event import Event
-    from nostr_client.store.base import Outcome
+    from nostr_client.store.base import SaveOutcome
 
 EVENTS: Final = "events.*"
 """`events.<kind>`: events stored, by kind."""
@@ -92,15 +92,19 @@ class IngestCounters:
         self._clock = clock
         self._cache = CatalogCache()
 
-    def __call__(self, conn: sqlite3.Connection, pairs: Sequence[tuple[Event, Outcome]]) -> None:
+    def __call__(
+        self, conn: sqlite3.Connection, pairs: Sequence[tuple[Event, SaveOutcome]]
+    ) -> None:
         """Count a batch, inside its transaction."""
-        session = Session(conn, self._cache, self._clock())
+        session = CounterSession(conn, self._cache, self._clock())
         for subject, n in self._tally(session, pairs).items():
             self._add(session, subject, n)
         pull.flow(session)
         session.finish()
 
-    def _tally(self, session: Session, pairs: Sequence[tuple[Event, Outcome]]) -> Counter[str]:
+    def _tally(
+        self, session: CounterSession, pairs: Sequence[tuple[Event, SaveOutcome]]
+    ) -> Counter[str]:
         """What to add to which subject: one increment a subject and batch."""
         found: Counter[str] = Counter()
         counts_zaps = session.catalog.route(f"zaps.{'0' * 64}.msats") is not None
@@ -115,7 +119,7 @@ class IngestCounters:
                 _add_zap(found, event)
         return found
 
-    def _add(self, session: Session, subject: str, n: int) -> None:
+    def _add(self, session: CounterSession, subject: str, n: int) -> None:
         try:
             if session.catalog.route(subject) is not None:
                 publish(session, subject, ((rules.INCR, rules.signed(n)),), b"")

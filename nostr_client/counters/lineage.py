@@ -98,7 +98,7 @@ KEPT_RUNS: Final = 32
 """Runs that are reported: a reader that missed more of them compares values instead."""
 
 
-class Head(NamedTuple):
+class StreamHead(NamedTuple):
     """A stream: its store, its epoch (new when it is made again), and where it stands.
 
     `runs`: the newest runs with the sequence at which each began, oldest first.
@@ -135,7 +135,7 @@ class Arrival(msgspec.Struct, frozen=True, gc=False):
     ts: int = 0
 
 
-class Mark(NamedTuple):
+class StreamPosition(NamedTuple):
     """Where a reader stands: the last sequence that it took, and in which run."""
 
     store: str
@@ -144,7 +144,7 @@ class Mark(NamedTuple):
     seq: int
 
 
-def goes_on(mark: Mark, head: Head) -> bool:
+def goes_on(mark: StreamPosition, head: StreamHead) -> bool:
     """Whether what the reader took is still a part of the stream, as far as that can be known."""
     if (mark.store, mark.epoch) != (head.store, head.epoch) or mark.seq > head.last_seq:
         return False

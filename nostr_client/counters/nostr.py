@@ -19,7 +19,7 @@ from nostr_client.codecs.event import EventTemplate, nip01_order
 from nostr_client.codecs.filters import Filter
 from nostr_client.counters import lineage
 from nostr_client.counters.engine.take import Batch, check_batch
-from nostr_client.counters.lineage import KEPT_RUNS, Arrival, Head
+from nostr_client.counters.lineage import KEPT_RUNS, Arrival, StreamHead
 from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def parse(content: str, stream: str, event: Event) -> Batch:
         found = _decode.decode(content)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise InvalidInput(f"its content cannot be read: {error}") from error
-    head = Head(found.store, found.epoch, 1, found.seq, found.runs)
+    head = StreamHead(found.store, found.epoch, 1, found.seq, found.runs)
     ways = lineage.checked(found.lineage, lineage.node(stream, found.store))
     arrivals = tuple(Arrival(found.seq, name, value) for name, value in found.values.items())
     version = (event.created_at, event.id)

@@ -29,7 +29,7 @@ class Counter(msgspec.Struct, frozen=True, kw_only=True):
     sources: dict[str, dict[str, Integer]] = {}
 
 
-class Break(msgspec.Struct, frozen=True, kw_only=True):
+class AuditBreak(msgspec.Struct, frozen=True, kw_only=True):
     """A message whose value does not follow from the one kept before it."""
 
     seq: int
@@ -50,7 +50,7 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     total: Integer
     messages: int
     holds: bool
-    breaks: tuple[Break, ...] = ()
+    breaks: tuple[AuditBreak, ...] = ()
 
 
 MOST_BREAKS = 100
@@ -88,7 +88,7 @@ def audit(subject: str, found: Recount) -> Audit:
         messages=found.messages,
         holds=found.holds,
         breaks=tuple(
-            Break(
+            AuditBreak(
                 seq=one.seq, expected=format_integer(one.expected), found=format_integer(one.found)
             )
             for one in found.breaks[:MOST_BREAKS]

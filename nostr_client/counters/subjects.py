@@ -49,14 +49,14 @@ def check_patterns(patterns: Sequence[str]) -> tuple[str, ...]:
     return tuple(patterns) or (">",)
 
 
-class Wanted(NamedTuple):
+class SubjectPatterns(NamedTuple):
     """Patterns taken apart: literal subjects that no wildcard names, and the wildcards."""
 
     literals: list[str]
     wildcards: list[str]
 
     @classmethod
-    def of(cls, patterns: Sequence[str]) -> Wanted:
+    def of(cls, patterns: Sequence[str]) -> SubjectPatterns:
         """Each once; none given: all. Raises InvalidInput."""
         every = dict.fromkeys(check_patterns(patterns))
         wild = [pattern for pattern in every if has_wildcard(pattern)]

@@ -21,7 +21,7 @@ TERSE_FROM = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class RangeBlock:
     """Some ranges of a message that was read, and where our items lie in them."""
 
     floor: Bound
@@ -33,20 +33,20 @@ class Span:
         """The upper bound of one range; at -1 the lower bound of the first."""
         return (self.ranges.stamps[at], self.ranges.prefixes[at]) if at >= 0 else self.floor
 
-    def below(self, end: int) -> Span:
+    def below(self, end: int) -> RangeBlock:
         """The first `end` ranges."""
         stamps, prefixes, modes, payloads = self.ranges
         ranges = Ranges(stamps[:end], prefixes[:end], modes[:end], payloads[:end])
-        return Span(self.floor, ranges, self.lows[:end], self.highs[:end])
+        return RangeBlock(self.floor, ranges, self.lows[:end], self.highs[:end])
 
 
-def locate(storage: Storage, ranges: Ranges, floor: Bound, low: int) -> Span:
+def locate(storage: Storage, ranges: Ranges, floor: Bound, low: int) -> RangeBlock:
     """Find our items in ranges that begin at `floor`, the first of them at index `low`."""
     highs = storage.lower_bounds(ranges.stamps, ranges.prefixes)
-    return Span(floor, ranges, [low, *highs[:-1]], highs)
+    return RangeBlock(floor, ranges, [low, *highs[:-1]], highs)
 
 
-def settle(storage: Storage, span: Span) -> tuple[list[int], list[bytes]]:
+def settle(storage: Storage, span: RangeBlock) -> tuple[list[int], list[bytes]]:
     """The modes, with Skip instead of every fingerprint that is ours too, and our prints.
 
     A print is b"" where no fingerprint was read.
@@ -65,12 +65,12 @@ def settle(storage: Storage, span: Span) -> tuple[list[int], list[bytes]]:
 def whole(storage: Storage, upper: Bound) -> list[Block]:
     """All items below `upper`, split."""
     ranges = Ranges([upper[0]], [upper[1]], [FINGERPRINT], [b""])
-    return split(storage, Span((0, b""), ranges, [0], [len(storage)]), [FINGERPRINT])
+    return split(storage, RangeBlock((0, b""), ranges, [0], [len(storage)]), [FINGERPRINT])
 
 
 def split(
     storage: Storage,
-    span: Span,
+    span: RangeBlock,
     modes: list[int],
     *,
     merge: bool = False,
@@ -114,7 +114,7 @@ class _Parts:
 
 
 def _assemble(
-    span: Span, modes: list[int], parts: _Parts, merge: bool, terse: list[bytes] | None
+    span: RangeBlock, modes: list[int], parts: _Parts, merge: bool, terse: list[bytes] | None
 ) -> list[Block]:
     blocks: list[Block] = []
     block: Block | None = None

@@ -63,7 +63,7 @@ class Only(NamedTuple):
     second: Ids
 
 
-class Span:
+class BridgeRange:
     """A range to be asked of one side.
 
     By `print`, the other side's fingerprint, or where that is None by ids: `unmet` are then those
@@ -103,10 +103,10 @@ class Bridge:
         self._unlike = unlike
         end: Bound = (FAR if until is None else min(until + 1, FAR), b"")
         self._waiting = (_Waiting(), _Waiting())
-        self._waiting[0].put([Span((0, b""), end, unlike)])
+        self._waiting[0].put([BridgeRange((0, b""), end, unlike)])
         if until is None or until >= FAR:
-            self._waiting[0].put([Span(end, (INFINITY, b""))])
-        self._asked: tuple[list[Span], list[Span]] = ([], [])
+            self._waiting[0].put([BridgeRange(end, (INFINITY, b""))])
+        self._asked: tuple[list[BridgeRange], list[BridgeRange]] = ([], [])
 
     @property
     def done(self) -> bool:
@@ -169,19 +169,19 @@ class _Waiting:
     """What a side is to be asked, in order: ranges by ids, and by fingerprint."""
 
     def __init__(self) -> None:
-        self.lists: list[Span] = []
-        self.prints: list[Span] = []
+        self.lists: list[BridgeRange] = []
+        self.prints: list[BridgeRange] = []
 
     def __len__(self) -> int:
         return len(self.lists) + len(self.prints)
 
-    def put(self, spans: Iterable[Span]) -> None:
+    def put(self, spans: Iterable[BridgeRange]) -> None:
         """Add these."""
         for span in spans:
             row = self.lists if span.print is None else self.prints
             bisect.insort(row, span, key=_floor)
 
-    def take(self, most: int, *, prints: bool) -> list[Span]:
+    def take(self, most: int, *, prints: bool) -> list[BridgeRange]:
         """Remove and give so many, in order; without `prints` those by ids alone."""
         lists = self.lists[:most]
         prints_ = self.prints[: most - len(lists) if prints else 0]
@@ -192,11 +192,11 @@ class _Waiting:
 class _Answer:
     """One answer in the reading, against what was asked in ascending order."""
 
-    def __init__(self, asked: Sequence[Span]) -> None:
+    def __init__(self, asked: Sequence[BridgeRange]) -> None:
         self._asked = asked
         self._at = 0
         self._rest: Bound | None = None
-        self.for_other: list[Span] = []
+        self.for_other: list[BridgeRange] = []
         self.mine: list[bytes] = []
         """Ids that only the answering side has."""
         self.others: list[bytes] = []
@@ -228,11 +228,11 @@ class _Answer:
             span.answered = high
             self._piece(span, low, high, mode, payload)
 
-    def _piece(self, span: Span, low: Bound, high: Bound, mode: int, payload: bytes) -> None:
+    def _piece(self, span: BridgeRange, low: Bound, high: Bound, mode: int, payload: bytes) -> None:
         if span.print is not None and mode == FINGERPRINT:
-            self.for_other.append(Span(low, high, payload))
+            self.for_other.append(BridgeRange(low, high, payload))
         elif span.print is not None:
-            self.for_other.append(Span(low, high, unmet=dict.fromkeys(Ids(payload))))
+            self.for_other.append(BridgeRange(low, high, unmet=dict.fromkeys(Ids(payload))))
         elif mode == FINGERPRINT:
             raise NegentropyError("a fingerprint where ids were due", kind="bad-mode")
         elif span.unmet is None:
@@ -244,9 +244,9 @@ class _Answer:
                 else:
                     self.mine.append(key)
 
-    def left(self, unlike: bytes) -> list[Span]:
+    def left(self, unlike: bytes) -> list[BridgeRange]:
         """What has to be asked again; the others are settled."""
-        again: list[Span] = []
+        again: list[BridgeRange] = []
         for span in self._asked:
             if span.answered < span.upper and self._rest is not None and span.upper > self._rest:
                 again.append(_remainder(span, unlike))
@@ -256,23 +256,23 @@ class _Answer:
                 raise NegentropyError("an answer to a part", kind="bad-bound-order")
         return again
 
-    def _listed(self, span: Span) -> None:
+    def _listed(self, span: BridgeRange) -> None:
         if span.unmet is None:
             named = dict.fromkeys(span.named)
-            self.for_other.append(Span(span.begin, span.upper, unmet=named))
+            self.for_other.append(BridgeRange(span.begin, span.upper, unmet=named))
         else:
             self.others += span.unmet
 
 
-def _remainder(span: Span, unlike: bytes) -> Span:
+def _remainder(span: BridgeRange, unlike: bytes) -> BridgeRange:
     """What of a span was not answered."""
     if span.print is not None and span.answered > span.floor:
-        return Span(span.answered, span.upper, unlike)
+        return BridgeRange(span.answered, span.upper, unlike)
     span.floor = span.answered
     return span
 
 
-def _blocks(spans: Sequence[Span]) -> list[Block]:
+def _blocks(spans: Sequence[BridgeRange]) -> list[Block]:
     """Neighbouring spans as one block each."""
     blocks: list[Block] = []
     for span in spans:
@@ -286,5 +286,5 @@ def _blocks(spans: Sequence[Span]) -> list[Block]:
     return blocks
 
 
-def _floor(span: Span) -> Bound:
+def _floor(span: BridgeRange) -> Bound:
     return span.floor

@@ -33,7 +33,7 @@ Load = Callable[[int], bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class ChunkHeader:
     """What the directory says of a chunk: its first item, its number of items, their ids' sum."""
 
     stamp: int
@@ -58,7 +58,7 @@ def records(packed: bytes) -> list[bytes]:
     return [packed[at : at + RECORD_SIZE] for at in range(0, len(packed), RECORD_SIZE)]
 
 
-def head_of(packed: bytes) -> Head:
+def head_of(packed: bytes) -> ChunkHeader:
     """The head of a chunk, from its records.
 
     Raises InvalidInput where they are none, cut short, or do not ascend: such a chunk is damaged.
@@ -69,7 +69,7 @@ def head_of(packed: bytes) -> Head:
     if any(before >= after for before, after in pairwise(rows)):
         raise InvalidInput("the records of a chunk do not ascend")
     total = sum(int.from_bytes(row[8:], "little") for row in rows) & SUM_MASK
-    return Head(int.from_bytes(rows[0][:8], "big"), rows[0][8:], len(rows), total)
+    return ChunkHeader(int.from_bytes(rows[0][:8], "big"), rows[0][8:], len(rows), total)
 
 
 def chunks_of(stamps: Any, ids: Any) -> Iterator[bytes]:
@@ -94,7 +94,9 @@ class ChunkedStorage:
     its head says.
     """
 
-    def __init__(self, heads: Sequence[Head], load: Load, *, cached: int = CACHED_CHUNKS) -> None:
+    def __init__(
+        self, heads: Sequence[ChunkHeader], load: Load, *, cached: int = CACHED_CHUNKS
+    ) -> None:
         self._heads = heads
         self._load = load
         self._cached = cached
@@ -185,7 +187,7 @@ class Edit:
 
 
 def edit(
-    heads: Sequence[Head], load: Load, added: Iterable[bytes], removed: Iterable[bytes]
+    heads: Sequence[ChunkHeader], load: Load, added: Iterable[bytes], removed: Iterable[bytes]
 ) -> list[Edit]:
     """What changes in a directory when records come and go; what changes nothing is skipped.
 

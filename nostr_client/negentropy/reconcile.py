@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from nostr_client.negentropy.encoding import Ranges
     from nostr_client.negentropy.storage import Storage
 
-__all__ = ["Ids", "Initiator", "Responder", "Round"]
+__all__ = ["Ids", "Initiator", "ReconcileRound", "Responder"]
 
 _FIRST_CHUNK, _LARGEST_CHUNK = 64, 4096
 
@@ -51,7 +51,7 @@ _LEAST_WINDOW = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class ReconcileRound:
     """What one answer showed the initiator: ids that only we have, ids that we need.
 
     `message` is to be sent next; None: the session is complete. An id may be named in several
@@ -84,7 +84,7 @@ class Initiator:
         self._blocks = whole(self._storage, (INFINITY, b""))
         return self._ask()
 
-    def reconcile(self, message: bytes) -> Round:
+    def reconcile(self, message: bytes) -> ReconcileRound:
         """Read the other side's answer.
 
         Raises NegentropyError for anything but a V1 message, kind "unsupported-version" where the
@@ -103,7 +103,7 @@ class Initiator:
         self._blocks = reply.read(reader)
         self._fit_window(reply.answered)
         have, need = Ids(b"".join(reply.have)), Ids(b"".join(reply.need))
-        return Round(self._ask() if self._blocks else None, have, need)
+        return ReconcileRound(self._ask() if self._blocks else None, have, need)
 
     def _fit_window(self, answered: int | None) -> None:
         """Ask as many ranges as the other side's frame held answers for, and try for more."""

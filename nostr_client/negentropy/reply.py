@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nostr_client.negentropy.blocks import LIST_BELOW, Span, locate, settle, split
+from nostr_client.negentropy.blocks import LIST_BELOW, RangeBlock, locate, settle, split
 from nostr_client.negentropy.encoding import FINGERPRINT, ID_LIST, INFINITY, SKIP, Block, Bound
 from nostr_client.negentropy.matching import differences
 
@@ -53,7 +53,7 @@ class Reply:
         rest = self._later if self.answered is None else self._asked + self._later
         return self._fresh + above(self._storage, rest, self._settled)
 
-    def _read(self, span: Span) -> None:
+    def _read(self, span: RangeBlock) -> None:
         modes, prints = settle(self._storage, span)
         rest = self._find_rest(span, modes)
         if rest is not None:
@@ -68,7 +68,7 @@ class Reply:
         if modes:
             self._floor, self._low = span.upper(len(modes) - 1), span.highs[-1]
 
-    def _compare(self, span: Span, modes: list[int]) -> None:
+    def _compare(self, span: RangeBlock, modes: list[int]) -> None:
         listed = [at for at, mode in enumerate(modes) if mode == ID_LIST]
         ours = [self._storage.ids(span.lows[at], span.highs[at]) for at in listed]
         theirs = [span.ranges.payloads[at] for at in listed]
@@ -76,14 +76,14 @@ class Reply:
             if ids:
                 found.append(ids)
 
-    def _settle(self, span: Span, modes: list[int]) -> None:
+    def _settle(self, span: RangeBlock, modes: list[int]) -> None:
         """Note how far the other side has spoken; its own Skips say nothing."""
         for at in reversed(range(len(modes))):
             if modes[at] != SKIP or span.ranges.modes[at] == FINGERPRINT:
                 self._settled = span.upper(at)
                 return
 
-    def _find_rest(self, span: Span, modes: list[int]) -> int | None:
+    def _find_rest(self, span: RangeBlock, modes: list[int]) -> int | None:
         """The index of the differing range that is the rest of a full frame, if there is one."""
         for at in range(len(modes) - 1, -1, -1):
             if span.ranges.stamps[at] != INFINITY:

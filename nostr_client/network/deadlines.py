@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Request:
+class SessionRequest:
     """One request: the session that carries it, and whether it left this machine."""
 
     session: Session
@@ -81,7 +81,7 @@ class Deadlines:
         return DeadlineExceeded(f"{doing}: no answer {limit}{said}", relay=relay)
 
     @asynccontextmanager
-    async def request(self, seconds: float, doing: str) -> AsyncIterator[Request]:
+    async def request(self, seconds: float, doing: str) -> AsyncIterator[SessionRequest]:
         """As `within`, with the session once it is there. Raises RelayRefused in a crowd.
 
         Raises HeldBack where the deadline came while our own budget still held the request back:
@@ -92,10 +92,10 @@ class Deadlines:
             text = f"rate-limited: {waiting} for this relay"
             raise RelayRefused(text, prefix="rate-limited", relay=self._supervisor.url)
         self._pending += 1
-        made: Request | None = None
+        made: SessionRequest | None = None
         try:
             async with self.within(seconds, doing) as deadline:
-                made = Request(await self._supervisor.ready(deadline))
+                made = SessionRequest(await self._supervisor.ready(deadline))
                 yield made
         except DeadlineExceeded as error:
             unasked = None if made is None or made.sent else self.held_back()

@@ -20,7 +20,7 @@ from nostr_client.codecs.event import Event
 from nostr_client.codecs.filters import Filter
 from nostr_client.errors import RelayError
 from nostr_client.network.waiting import Gate
-from nostr_client.protocol import Tally
+from nostr_client.protocol import SubscriptionTally
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +42,7 @@ class Overflow(StrEnum):
     DROP = "drop"
 
 
-class Received(msgspec.Struct, frozen=True):
+class QueuedEvent(msgspec.Struct, frozen=True):
     """One raw event: it matched the filter, and nothing else is known about it."""
 
     relay: str
@@ -51,10 +51,10 @@ class Received(msgspec.Struct, frozen=True):
     """Length of its frame in characters."""
 
 
-class Source(msgspec.Struct):
+class SubscriptionSource(msgspec.Struct):
     """What one relay contributed to a subscription."""
 
-    tally: Tally
+    tally: SubscriptionTally
     filters: tuple[Filter, ...]
     """What this relay was asked for."""
     asked: bool = False
@@ -89,11 +89,11 @@ class EventQueue:
         self.live = live
         self.overflow = overflow
         self.resubscribe = resubscribe
-        self.sources: dict[str, Source] = {}
+        self.sources: dict[str, SubscriptionSource] = {}
         self.closed = False
         self._most = limits.queue
         self._most_bytes = max(limits.queue * _QUEUE_BYTES_PER_EVENT, limits.message_bytes_in)
-        self._queue: deque[Received] = deque()
+        self._queue: deque[QueuedEvent] = deque()
         self._queued_bytes = 0
         self._ration: int | None = None
         self._offered_bytes = 0
@@ -107,9 +107,9 @@ class EventQueue:
 
     # The relay's side.
 
-    def attach(self, relay: str, tally: Tally, detach: Callable[[], None]) -> None:
+    def attach(self, relay: str, tally: SubscriptionTally, detach: Callable[[], None]) -> None:
         """A relay takes part; `detach` is called once, when the reader closes."""
-        self.sources[relay] = Source(tally, self.filters)
+        self.sources[relay] = SubscriptionSource(tally, self.filters)
         self._detach.append(detach)
 
     def question(self, relay: str) -> tuple[Filter, ...]:
@@ -120,7 +120,7 @@ class EventQueue:
         source.asked = True
         return source.filters
 
-    def offer(self, item: Received) -> bool:
+    def offer(self, item: QueuedEvent) -> bool:
         """Queue one event, or count why not; False when the relay has to wait for room."""
         source = self.sources[item.relay]
         if self.closed:
@@ -138,7 +138,7 @@ class EventQueue:
             return False
         return True
 
-    async def put(self, item: Received) -> None:
+    async def put(self, item: QueuedEvent) -> None:
         """Queue one event, waiting for room; returns when the reader closes."""
         while not self.offer(item):
             patience = _PATIENCE if self.overflow is Overflow.DROP else None
@@ -171,7 +171,7 @@ class EventQueue:
         """Accept no event after `size` bytes of them: the relay waits until the queue closes."""
         self._ration = size
 
-    async def take(self, most: int) -> list[Received]:
+    async def take(self, most: int) -> list[QueuedEvent]:
         """Take at most `most` events, waiting for one; [] when no more can come. Safe to cancel."""
         await self._gate.wait(lambda: self._queue or self.over)
         self._unread = False
@@ -180,7 +180,7 @@ class EventQueue:
         self._gate.wake()
         return taken
 
-    def put_back(self, taken: list[Received]) -> None:
+    def put_back(self, taken: list[QueuedEvent]) -> None:
         """Return events that were taken and not used to the front of the queue."""
         if not self.closed:
             self._queue.extendleft(reversed(taken))
@@ -190,7 +190,7 @@ class EventQueue:
         """Whether the reader has had the event with this id."""
         return event_id in self._delivered
 
-    def deliver(self, item: Received) -> None:
+    def deliver(self, item: QueuedEvent) -> None:
         """Count an event as delivered, and remember its id."""
         self.sources[item.relay].delivered += 1
         self._delivered[item.event.id] = None

@@ -26,7 +26,7 @@ from nostr_client.codecs.keys import VerifiedEvent
 from nostr_client.errors import InvalidEvent, StoreError
 from nostr_client.network.verifier import ThreadVerifier, footprint
 from nostr_client.network.waiting import Gate
-from nostr_client.store.base import Outcome, Status
+from nostr_client.store.base import SaveOutcome, SaveStatus
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Collection
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 
     from nostr_client.codecs.event import Event
     from nostr_client.codecs.filters import Filter
-    from nostr_client.network.event_queue import Received, Source
+    from nostr_client.network.event_queue import QueuedEvent, SubscriptionSource
     from nostr_client.network.subscription import Subscription
     from nostr_client.network.verifier import Verifier
 
 
-class Target(Protocol):
+class IngestStore(Protocol):
     """What the pipeline needs of a store."""
 
-    async def save(self, events: Sequence[VerifiedEvent]) -> list[Outcome]: ...
+    async def save(self, events: Sequence[VerifiedEvent]) -> list[SaveOutcome]: ...
 
 
 class Skip(Enum):
@@ -54,7 +54,7 @@ class Skip(Enum):
     """It matches none of the filters that the source was asked for."""
 
 
-Result = Outcome | InvalidEvent | Skip | StoreError
+Result = SaveOutcome | InvalidEvent | Skip | StoreError
 """What became of one event. StoreError: the store failed, and the event was not stored."""
 
 Settle = Callable[["Sequence[Event | VerifiedEvent]", Sequence[Result]], None]
@@ -138,11 +138,11 @@ class IngestReport:
     """Not verified: the store holds them, or a rule of the store took them away."""
     unwanted: int = 0
     invalid: int = 0
-    outcomes: Counter[Status] = field(default_factory=Counter)
+    outcomes: Counter[SaveStatus] = field(default_factory=Counter)
 
     @property
     def stored(self) -> int:
-        return self.outcomes[Status.STORED]
+        return self.outcomes[SaveStatus.STORED]
 
 
 class Flow:
@@ -204,7 +204,7 @@ class Ingest:
 
     def __init__(
         self,
-        store: Target,
+        store: IngestStore,
         options: IngestOptions | None = None,
         *,
         on_event: Callable[[str, str], None] | None = None,
@@ -469,7 +469,7 @@ def plain(one: Event | VerifiedEvent) -> Event:
     return one.event if isinstance(one, VerifiedEvent) else one
 
 
-async def _received(subscription: Subscription, silence: float | None) -> list[Received]:
+async def _received(subscription: Subscription, silence: float | None) -> list[QueuedEvent]:
     async with asyncio.timeout(silence):
         return await subscription.received()
 
@@ -480,16 +480,16 @@ def _matches(event: Event, wanted: Sequence[Filter] | None) -> bool:
 
 def _count(
     report: IngestReport,
-    source: Source,
+    source: SubscriptionSource,
     settle: Settle | None,
     events: Sequence[Event | VerifiedEvent],
     results: Sequence[Result],
 ) -> None:
     """Count results in the report and in the subscription's source, then hand them on."""
     for one in results:
-        if isinstance(one, Outcome):
+        if isinstance(one, SaveOutcome):
             report.outcomes[one.status] += 1
-            is_double = one.status is Status.DUPLICATE
+            is_double = one.status is SaveStatus.DUPLICATE
             source.delivered += not is_double
             source.duplicates += is_double
         elif isinstance(one, InvalidEvent):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from nostr_client.options import ReconnectPolicy
 
 
-class Step(Enum):
+class RetryDecision(Enum):
     """What to do after a failure."""
 
     RETRY = "retry"  # after the next delay
@@ -54,7 +54,7 @@ def delays(policy: ReconnectPolicy, rand: Callable[[], float] = random.random) -
         yield policy.first + rand() * (ceiling - policy.first)
 
 
-def judge(error: BaseException) -> Step:
+def judge(error: BaseException) -> RetryDecision:
     """Whether what failed may be tried again.
 
     Your own mistakes, an unknown command, a refusal for what you are or sent: FATAL. A policy
@@ -63,23 +63,25 @@ def judge(error: BaseException) -> Step:
     """
     match error:
         case Unsupported():
-            return Step.FATAL
+            return RetryDecision.FATAL
         case RelayRefused():
-            return Step.FATAL if error.prefix in _FATAL_PREFIXES else Step.RETRY_LATE
+            return (
+                RetryDecision.FATAL if error.prefix in _FATAL_PREFIXES else RetryDecision.RETRY_LATE
+            )
         case ProtocolError():
-            return Step.RETRY_LATE
+            return RetryDecision.RETRY_LATE
         case NetworkError():
             return _judge_connection(error.close_code, error.http_status)
         case DeadlineExceeded() | OSError():
-            return Step.RETRY
-    return Step.FATAL
+            return RetryDecision.RETRY
+    return RetryDecision.FATAL
 
 
-def _judge_connection(close_code: int | None, http_status: int | None) -> Step:
+def _judge_connection(close_code: int | None, http_status: int | None) -> RetryDecision:
     if close_code == _GO_AWAY:
-        return Step.FATAL
+        return RetryDecision.FATAL
     blames_us = close_code in _LATE_CLOSE or 300 <= (http_status or 0) < 500
-    return Step.RETRY_LATE if blames_us else Step.RETRY
+    return RetryDecision.RETRY_LATE if blames_us else RetryDecision.RETRY
 
 
 _INSTANT: Final = 1e-6
@@ -144,7 +146,7 @@ class TokenBucket:
         self._at = now
 
 
-class Window:
+class RateWindow:
     """Notices when more than `most` things happen within `seconds`."""
 
     __slots__ = ("_most", "_seconds", "_times")

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from nostr_client.codecs.keys import Signer
     from nostr_client.codecs.messages import CountAnswer
     from nostr_client.network.event_queue import Resubscribe
-    from nostr_client.network.paging.page import Page
+    from nostr_client.network.paging.page import EventPage
     from nostr_client.network.relay_state import Capabilities
     from nostr_client.options import ReadBudget
 
@@ -297,7 +297,7 @@ class RelayPool:
         timeout: float | None = None,
         *,
         budget: ReadBudget | None = None,
-    ) -> Gathered[Page]:
+    ) -> Gathered[EventPage]:
         """Read stored events from every relay, a page for each; an event is verified once for all.
 
         A page whose `error` is set holds what came before the error. Raises InvalidRelayURL. Safe

@@ -30,7 +30,7 @@ from nostr_client.errors import (
 from nostr_client.network.access.budget import OF_PROCESS, admitted
 from nostr_client.network.deadlines import Deadlines
 from nostr_client.network.event_queue import EventQueue, Overflow
-from nostr_client.network.paging.page import Page, read_page
+from nostr_client.network.paging.page import EventPage, read_page
 from nostr_client.network.relay_state import Capabilities, Knowledge, RelayStats, RelayStatus
 from nostr_client.network.session import Finished, RoundTrip, Session
 from nostr_client.network.subscription import Subscription
@@ -38,7 +38,13 @@ from nostr_client.network.supervisor import Supervisor
 from nostr_client.network.transport import Transport
 from nostr_client.network.verifier import ThreadVerifier, Verifier
 from nostr_client.options import Options
-from nostr_client.protocol import AuthNeeded, Connection, HelloReceived, NoticeReceived, Tally
+from nostr_client.protocol import (
+    AuthNeeded,
+    Connection,
+    HelloReceived,
+    NoticeReceived,
+    SubscriptionTally,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -285,7 +291,7 @@ class Relay:
 
         One that is not live ends here at once while the relay waits for its next attempt.
         """
-        queue.attach(self.url, Tally(), lambda: self._release(queue))
+        queue.attach(self.url, SubscriptionTally(), lambda: self._release(queue))
         session = self._supervisor.session
         held_back = self._deadlines.held_back(self.options.timeouts.eose)
         if held_back is not None and not queue.live:
@@ -310,7 +316,7 @@ class Relay:
         *,
         budget: ReadBudget | None = None,
         partial: bool = False,
-    ) -> Page:
+    ) -> EventPage:
         """Read stored events until EOSE, or until the budget is spent.
 
         `timeout` (default `Timeouts.page`) bounds the whole, `Timeouts.eose` the silence between

@@ -22,9 +22,9 @@ from nostr_client.errors import (
     Unsupported,
     innermost,
 )
-from nostr_client.network.event_queue import EventQueue, Received
+from nostr_client.network.event_queue import EventQueue, QueuedEvent
 from nostr_client.network.negchannel import NegChannel
-from nostr_client.network.pacing import Window
+from nostr_client.network.pacing import RateWindow
 from nostr_client.network.pump import Pump
 from nostr_client.network.waiting import Gate
 from nostr_client.protocol import (
@@ -110,7 +110,7 @@ class Session:
         self._pump = Pump(socket, connection.limits, timeouts, budget)
         self._gate = Gate()
         self._ended: RelayError | None = None
-        self._notices = Window(self._limits.notices_per_minute, 60.0)
+        self._notices = RateWindow(self._limits.notices_per_minute, 60.0)
 
     # Requests.
 
@@ -277,7 +277,7 @@ class Session:
         queue = self._queues.get(found.sub_id)
         if queue is None:
             return
-        item = Received(self.connection.relay, found.event, found.size)
+        item = QueuedEvent(self.connection.relay, found.event, found.size)
         if not queue.offer(item):
             self._pump.stalled = True
             try:

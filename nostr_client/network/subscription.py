@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 import msgspec
 
 from nostr_client.codecs.keys import VerifiedEvent
-from nostr_client.protocol import Sent
+from nostr_client.protocol import StoredFrames
 from nostr_client.protocol.state import wanted_events
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from nostr_client.codecs.filters import Filter
     from nostr_client.errors import InvalidEvent, RelayError
-    from nostr_client.network.event_queue import EventQueue, Received, Source
+    from nostr_client.network.event_queue import EventQueue, QueuedEvent, SubscriptionSource
     from nostr_client.network.verifier import Verifier
     from nostr_client.options import Limits
 
@@ -57,7 +57,7 @@ class Subscription:
         return self._queue.filters
 
     @property
-    def sources(self) -> Mapping[str, Source]:
+    def sources(self) -> Mapping[str, SubscriptionSource]:
         """What each relay contributed, by normalised URL."""
         return self._queue.sources
 
@@ -70,7 +70,7 @@ class Subscription:
         """Accept no event after `size` bytes of them: the relay waits until this is closed."""
         self._queue.ration(size)
 
-    async def received(self, most: int = 256) -> list[Received]:
+    async def received(self, most: int = 256) -> list[QueuedEvent]:
         """Take raw events as they came, at most `most`, waiting for one; [] when it is over.
 
         For a reader that verifies events itself; do not mix it with the other readers. Safe to
@@ -95,7 +95,7 @@ class Subscription:
             if verified:
                 return verified
 
-    async def _verified(self, taken: list[Received]) -> list[VerifiedEvent]:
+    async def _verified(self, taken: list[QueuedEvent]) -> list[VerifiedEvent]:
         queue = self._queue
         fresh = [item for item in taken if not queue.was_delivered(item.event.id)]
         results = await self._verifier.verify([item.event for item in fresh])
@@ -107,7 +107,9 @@ class Subscription:
             if (found := self._judge(item, one))
         ]
 
-    def _judge(self, item: Received, result: VerifiedEvent | InvalidEvent) -> VerifiedEvent | None:
+    def _judge(
+        self, item: QueuedEvent, result: VerifiedEvent | InvalidEvent
+    ) -> VerifiedEvent | None:
         source = self._queue.sources[item.relay]
         if not isinstance(result, VerifiedEvent):
             source.invalid += 1
@@ -157,12 +159,12 @@ class Subscription:
             dropped=sum(source.dropped for source in sources),
         )
 
-    def sent(self, relay: str) -> Sent:
+    def sent(self, relay: str) -> StoredFrames:
         """Return what a relay sent for this stored query, in its order, good and bad."""
         source = self.sources[relay]
         tally = source.tally
         stamps = tuple(tally.stamps)
-        return Sent(
+        return StoredFrames(
             stamps=stamps,
             limit=wanted_events(source.filters),
             excess=tally.frames - len(stamps),

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from nostr_client.errors import NetworkError, ProtocolError, RelayError
-from nostr_client.network.pacing import Step, delays, judge
+from nostr_client.network.pacing import RetryDecision, delays, judge
 from nostr_client.network.relay_state import RelayStats, RelayStatus
 from nostr_client.network.waiting import Gate
 
@@ -182,12 +182,12 @@ class Supervisor:
         pause = next(pauses, None)
         most = self._policy.attempts
         spent = pause is None or (most is not None and self._in_a_row >= most)
-        given_up = spent or step is Step.FATAL
+        given_up = spent or step is RetryDecision.FATAL
         self._down(self.error, given_up)
         if given_up:
             return None
         longest = self._policy.longest
-        return longest * (1 + self._rand()) / 2 if step is Step.RETRY_LATE else pause
+        return longest * (1 + self._rand()) / 2 if step is RetryDecision.RETRY_LATE else pause
 
     async def _rest(self, pause: float) -> None:
         self._next_attempt = asyncio.get_running_loop().time() + pause

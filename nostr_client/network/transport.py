@@ -18,7 +18,7 @@ from yarl import URL
 
 from nostr_client.errors import NetworkError, ProtocolError, clip, without_tls
 from nostr_client.network.access.sessions import Sessions
-from nostr_client.network.pacing import Window
+from nostr_client.network.pacing import RateWindow
 from nostr_client.options import Options
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class WebSocket:
         self._reading = _Wrapped(url, "reading")
         self._sending = _Wrapped(url, "sending", ws)
         self._pongs: dict[bytes, asyncio.Future[None]] = {}
-        self._controls = Window(_CONTROLS_PER_MINUTE, 60.0)
+        self._controls = RateWindow(_CONTROLS_PER_MINUTE, 60.0)
         self.bytes_sent = 0
         self.bytes_received = 0
 

@@ -26,7 +26,7 @@ from nostr_client.protocol.notifications import (
     StoredEnd,
     SubscriptionEnded,
 )
-from nostr_client.protocol.state import SMALL, FrameTally, Sent, Stamp, Tally
+from nostr_client.protocol.state import SMALL, FrameTally, Stamp, StoredFrames, SubscriptionTally
 
 __all__ = [
     "AUTH_KIND",
@@ -48,10 +48,10 @@ __all__ = [
     "Progress",
     "PublishAnswered",
     "PublishFailed",
-    "Sent",
     "Stamp",
     "StoredEnd",
+    "StoredFrames",
     "SubscriptionEnded",
-    "Tally",
+    "SubscriptionTally",
     "auth_template",
 ]

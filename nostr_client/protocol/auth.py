@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from nostr_client.codecs.event import EventTemplate
 
 if TYPE_CHECKING:
-    from nostr_client.protocol.state import Request
+    from nostr_client.protocol.state import PendingRequest
 
 AUTH_KIND: Final = 22242
 MAX_CHALLENGE: Final = 1024
@@ -47,7 +47,7 @@ class AuthState:
         self.challenge = challenge
         return True
 
-    def may_retry(self, request: Request) -> bool:
+    def may_retry(self, request: PendingRequest) -> bool:
         """Whether AUTH can still help this request."""
         return self.able and not request.resent and self.progress is not Progress.REFUSED
 

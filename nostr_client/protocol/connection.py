@@ -37,7 +37,7 @@ from nostr_client.options import Limits
 from nostr_client.protocol import notifications as note
 from nostr_client.protocol.auth import AuthState, Progress
 from nostr_client.protocol.notifications import Notification
-from nostr_client.protocol.state import FrameTally, Phase, Request, Tally
+from nostr_client.protocol.state import FrameTally, PendingRequest, Phase, SubscriptionTally
 from nostr_client.protocol.subscriptions import Subscriptions, new_state
 
 if TYPE_CHECKING:
@@ -77,8 +77,8 @@ class Connection:
         self.subscriptions = Subscriptions(
             relay, self._send, most=self.limits.subscriptions, most_tags=self.limits.event_tags
         )
-        self._counts: dict[str, Request] = {}
-        self._publishes: dict[str, Request] = {}
+        self._counts: dict[str, PendingRequest] = {}
+        self._publishes: dict[str, PendingRequest] = {}
         self._negs: set[str] = set()
         self._outgoing: list[str] = []
         self._junk = 0
@@ -86,7 +86,11 @@ class Connection:
     # Requests.
 
     def subscribe(
-        self, filters: Sequence[Filter], *, live: bool = True, tally: Tally | None = None
+        self,
+        filters: Sequence[Filter],
+        *,
+        live: bool = True,
+        tally: SubscriptionTally | None = None,
     ) -> str:
         """Ask for events; returns the id. Not `live`: CLOSE is sent at EOSE, and it is over.
 
@@ -111,7 +115,7 @@ class Connection:
     def count(self, filters: Sequence[Filter]) -> str:
         """Ask for a count (NIP-45); returns the id. Raises RelayRefused as `subscribe`."""
         query_id = self._new_id("c")
-        request = Request(self._fitting(wire.Count(query_id, tuple(filters))))
+        request = PendingRequest(self._fitting(wire.Count(query_id, tuple(filters))))
         self._counts[query_id] = request
         self._send(request.text)
         return query_id
@@ -123,7 +127,7 @@ class Connection:
     def publish(self, event: Event) -> None:
         """Send an event; an event whose OK is pending already is not sent again."""
         if event.id not in self._publishes:
-            request = Request(self._fitting(wire.Publish(event)))
+            request = PendingRequest(self._fitting(wire.Publish(event)))
             self._publishes[event.id] = request
             self._send(request.text)
 
@@ -367,7 +371,7 @@ class Connection:
         self._publishes.pop(key, None)
         return [failed(key, self._refusal(reason))]
 
-    def _retry(self, request: Request, key: str) -> Notifications:
+    def _retry(self, request: PendingRequest, key: str) -> Notifications:
         """Send once more what AUTH was asked for: now, or when AUTH is settled."""
         if request.phase is not Phase.PARKED:
             self._junk = 0  # it answered us, beside a challenge for each refusal

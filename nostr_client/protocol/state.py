@@ -28,7 +28,7 @@ class Stamp(NamedTuple):
     id: str
 
 
-class Sent(msgspec.Struct, frozen=True, kw_only=True):
+class StoredFrames(msgspec.Struct, frozen=True, kw_only=True):
     """One answer to a REQ. `stamps`: its EVENT frames in their order, None for an unreadable one.
 
     `limit`: how many events were asked for, None without a bound. `excess`: frames beyond that,
@@ -100,7 +100,7 @@ MAX_NOTICES = 4
 """NOTICEs remembered for one pending COUNT: enough to explain a false zero, never a flood."""
 
 
-class Tally(msgspec.Struct):
+class SubscriptionTally(msgspec.Struct):
     """What one subscription received; grows over reconnects."""
 
     frames: int = 0
@@ -115,7 +115,7 @@ class Tally(msgspec.Struct):
     hint: Hint | None = None
     """What the relay said at its last EOSE (NIP-67)."""
     stamps: list[Stamp | None] = []
-    """The frames of a stored query with a limit; see `Sent`."""
+    """The frames of a stored query with a limit; see `StoredFrames`."""
 
 
 class FrameTally(msgspec.Struct):
@@ -138,7 +138,7 @@ class Phase(Enum):
 
 
 @dataclass(slots=True)
-class Request:
+class PendingRequest:
     """One message that wants an answer; `resent` after AUTH, at most once."""
 
     text: str
@@ -153,12 +153,12 @@ class Request:
 
 
 @dataclass(slots=True)
-class SubscriptionState(Request):
+class SubscriptionState(PendingRequest):
     """An open REQ: what it asked for, and how much of what came was that."""
 
     filters: tuple[Filter, ...] = ()
     live: bool = True
-    tally: Tally = field(default_factory=Tally)
+    tally: SubscriptionTally = field(default_factory=SubscriptionTally)
     slack: int = 0
     stored_end: bool = False
     sent_at: int = 0

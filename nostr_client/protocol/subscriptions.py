@@ -9,7 +9,7 @@ from nostr_client.codecs import messages as wire
 from nostr_client.codecs.display import plural
 from nostr_client.errors import ProtocolError, RelayError
 from nostr_client.protocol import notifications as note
-from nostr_client.protocol.state import Phase, Stamp, SubscriptionState, Tally
+from nostr_client.protocol.state import Phase, Stamp, SubscriptionState, SubscriptionTally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -184,7 +184,7 @@ class Subscriptions:
 
 
 def new_state(
-    text: str, filters: Sequence[Filter], *, live: bool, tally: Tally | None, slack: int
+    text: str, filters: Sequence[Filter], *, live: bool, tally: SubscriptionTally | None, slack: int
 ) -> SubscriptionState:
     """The state of a REQ that was not sent yet; `text` is its frame."""
     return SubscriptionState(
@@ -192,6 +192,6 @@ def new_state(
         Phase.WAITING,
         filters=tuple(filters),
         live=live,
-        tally=tally or Tally(),
+        tally=tally or SubscriptionTally(),
         slack=slack,
     )

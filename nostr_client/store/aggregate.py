@@ -9,7 +9,7 @@ import numpy as np
 from nostr_client import hll
 from nostr_client.errors import InvalidFilter
 from nostr_client.store.lookup import rows_in
-from nostr_client.store.select import Context, Window, keys, plan, select
+from nostr_client.store.select import QueryContext, TimeBounds, keys, plan, select
 
 if TYPE_CHECKING:
     import sqlite3
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nostr_client.codecs.filters import Filter
-    from nostr_client.store.select import Access, Statement
+    from nostr_client.store.select import AccessPath, Statement
 
     Items = tuple[NDArray[np.uint64], NDArray[np.uint8]]
 
 
-def count(conn: sqlite3.Connection, context: Context, filters: Sequence[Filter]) -> int:
+def count(conn: sqlite3.Connection, context: QueryContext, filters: Sequence[Filter]) -> int:
     """How many distinct events match any of the filters; limits are ignored.
 
     Read from the index alone: two tag values that share a 64-bit hash would count as one.
@@ -36,7 +36,7 @@ def count(conn: sqlite3.Connection, context: Context, filters: Sequence[Filter])
     return len(found)
 
 
-def _count_one(conn: sqlite3.Connection, chosen: Access, filter: Filter) -> int:
+def _count_one(conn: sqlite3.Connection, chosen: AccessPath, filter: Filter) -> int:
     if chosen.nothing:
         return 0
     what = "count(*)" if chosen.unique else "count(DISTINCT k.seq)"
@@ -44,7 +44,7 @@ def _count_one(conn: sqlite3.Connection, chosen: Access, filter: Filter) -> int:
     return int(number)
 
 
-def authors(conn: sqlite3.Connection, context: Context, filters: Sequence[Filter]) -> set[int]:
+def authors(conn: sqlite3.Connection, context: QueryContext, filters: Sequence[Filter]) -> set[int]:
     """The numbers of the distinct authors of what matches any of the filters."""
     found: set[int] = set()
     for filter in filters:
@@ -55,7 +55,7 @@ def authors(conn: sqlite3.Connection, context: Context, filters: Sequence[Filter
     return found
 
 
-def _authors(chosen: Access, window: Window) -> Statement:
+def _authors(chosen: AccessPath, window: TimeBounds) -> Statement:
     return select(chosen, "DISTINCT k.a", window)
 
 
@@ -75,7 +75,7 @@ def held_kinds(conn: sqlite3.Connection) -> list[int]:
     return [kind for (kind,) in conn.execute(_HELD_KINDS)]
 
 
-def registers(conn: sqlite3.Connection, context: Context, filter: Filter) -> bytes:
+def registers(conn: sqlite3.Connection, context: QueryContext, filter: Filter) -> bytes:
     """The 256 HLL registers of the authors of what matches. Raises InvalidFilter."""
     offset = hll.offset(filter.to_dict())
     if offset is None:
@@ -85,7 +85,7 @@ def registers(conn: sqlite3.Connection, context: Context, filter: Filter) -> byt
     return hll.from_raw(b"".join(pubkey for (pubkey,) in rows), offset)
 
 
-def negentropy_items(conn: sqlite3.Connection, context: Context, filter: Filter) -> Items:
+def negentropy_items(conn: sqlite3.Connection, context: QueryContext, filter: Filter) -> Items:
     """`created_at` and ids of what matches, ascending by both; a limit keeps the newest."""
     if filter.limit is not None:
         seqs = keys(conn, context, filter, filter.limit)
@@ -99,7 +99,9 @@ def negentropy_items(conn: sqlite3.Connection, context: Context, filter: Filter)
     return _items(_looked_up(conn, chosen, _window(filter)))
 
 
-def _looked_up(conn: sqlite3.Connection, chosen: Access, window: Window) -> list[tuple[int, bytes]]:
+def _looked_up(
+    conn: sqlite3.Connection, chosen: AccessPath, window: TimeBounds
+) -> list[tuple[int, bytes]]:
     """Ids are not in every index: seqs from the index, then ids from the rows, in their order."""
     inner = select(chosen, "k.seq", window)
     sql = f"SELECT created_at, id FROM event WHERE seq IN ({inner.sql})"
@@ -115,5 +117,5 @@ def _items(rows: Iterable[tuple[int, bytes]]) -> Items:
     return np.array(times, np.uint64), np.frombuffer(ids, np.uint8).reshape(-1, 32)
 
 
-def _window(filter: Filter) -> Window:
-    return Window(filter.since, filter.until)
+def _window(filter: Filter) -> TimeBounds:
+    return TimeBounds(filter.since, filter.until)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nostr_client.codecs.event import Event
     from nostr_client.codecs.filters import Filter
     from nostr_client.codecs.keys import VerifiedEvent
-    from nostr_client.store.select import Page
+    from nostr_client.store.select import QueryPage
     from nostr_client.store.snapshot import Snapshot
 
 
@@ -50,7 +50,7 @@ class Difference(msgspec.Struct, frozen=True):
         return f"{self.table} {self.key}: {self.cause}"
 
 
-class Found:
+class DifferenceLog:
     """Differences as they are found: all counted, the first ones of each table kept."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class Found:
 T = TypeVar("T")
 
 
-class Status(StrEnum):
+class SaveStatus(StrEnum):
     """What became of one event that was given to `save`."""
 
     STORED = "stored"
@@ -83,16 +83,16 @@ class Status(StrEnum):
     INVALID = "invalid"  # not an event that a store can hold
 
 
-class Outcome(NamedTuple):
+class SaveOutcome(NamedTuple):
     """What became of one event, in the order of `save`; `reason` is text for people, or ""."""
 
     id: str
-    status: Status
+    status: SaveStatus
     reason: str = ""
 
     @property
     def stored(self) -> bool:
-        return self.status is Status.STORED
+        return self.status is SaveStatus.STORED
 
 
 class StoreStats(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,7 +147,7 @@ class HotTarget(msgspec.Struct, frozen=True, kw_only=True):
     dirty: bool
 
 
-class Problem(NamedTuple):
+class StoreProblem(NamedTuple):
     """One thing that `verify` found: the event's id (or "" for the file) and what is wrong."""
 
     id: str
@@ -160,15 +160,15 @@ class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
     events: int
     tags: int
     found: int
-    problems: tuple[Problem, ...]
+    problems: tuple[StoreProblem, ...]
 
     @property
     def ok(self) -> bool:
         return self.found == 0
 
-    def and_also(self, found: Found, where: str = "") -> VerifyReport:
+    def and_also(self, found: DifferenceLog, where: str = "") -> VerifyReport:
         """The report with further problems, of the whole store or of one part of it (`where`)."""
-        more = [Problem(one.event_id, where + one.text) for one in found.kept]
+        more = [StoreProblem(one.event_id, where + one.text) for one in found.kept]
         kept = (*self.problems, *more)[:PROBLEMS_KEPT]
         return msgspec.structs.replace(self, found=self.found + found.number, problems=kept)
 
@@ -193,7 +193,7 @@ class EventStore(Protocol):
         """Follow NIP-62 requests that name one of `urls` too (normalised relay URLs)."""
         ...
 
-    async def save(self, events: Sequence[VerifiedEvent]) -> list[Outcome]:
+    async def save(self, events: Sequence[VerifiedEvent]) -> list[SaveOutcome]:
         """Store events; return an outcome for each, in order, once they are committed.
 
         An outcome describes the state after the whole batch: an event that another one of the same
@@ -216,7 +216,7 @@ class EventStore(Protocol):
         skip: frozenset[str] = frozenset(),
         *,
         least_one: bool = True,
-    ) -> Page:
+    ) -> QueryPage:
         """Return the newest events of a union without the ids of `skip`, at most `most_bytes`.
 
         Bytes are those of tags and contents, and nothing larger is read. Each filter has a limit,

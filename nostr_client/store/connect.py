@@ -95,7 +95,7 @@ _WAL_LIMIT = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class DatabaseConnections:
     """The connections of one database; without readers the writer's serves for reading too."""
 
     writer: sqlite3.Connection | None
@@ -105,16 +105,18 @@ class Opened:
     lock: WriterLock | None = None
 
 
-def open_memory(migrations: Sequence[Schema], options: StoreOptions) -> Opened:
+def open_memory(migrations: Sequence[Schema], options: StoreOptions) -> DatabaseConnections:
     """A database that lives as long as its one connection."""
     with ExitStack() as undo:
         conn = _connect(":memory:", options, undo)
         _migrate(conn, migrations)
         undo.pop_all()
-        return Opened(conn)
+        return DatabaseConnections(conn)
 
 
-def open_file(path: Path, migrations: Sequence[Schema], options: StoreOptions) -> Opened:
+def open_file(
+    path: Path, migrations: Sequence[Schema], options: StoreOptions
+) -> DatabaseConnections:
     """Lock, create or migrate a file, and open readers beside the writer."""
     check_file(path)
     with ExitStack() as undo:
@@ -128,10 +130,12 @@ def open_file(path: Path, migrations: Sequence[Schema], options: StoreOptions) -
         readers = tuple(_reader(path, "rw", options, undo) for _ in range(options.readers))
         here = _impatient(_reader(path, "rw", options, undo))
         undo.pop_all()
-        return Opened(writer, readers, here, lock)
+        return DatabaseConnections(writer, readers, here, lock)
 
 
-def open_read_only(path: Path, migrations: Sequence[Schema], options: StoreOptions) -> Opened:
+def open_read_only(
+    path: Path, migrations: Sequence[Schema], options: StoreOptions
+) -> DatabaseConnections:
     """Readers alone; works beside the process that writes. Raises StoreError when absent."""
     check_file(path)
     if not path.exists() or not path.stat().st_size:
@@ -144,7 +148,7 @@ def open_read_only(path: Path, migrations: Sequence[Schema], options: StoreOptio
             raise opening_error(path, error) from error
         here = _impatient(_reader(path, "ro", options, undo))
         undo.pop_all()
-        return Opened(None, readers, here)
+        return DatabaseConnections(None, readers, here)
 
 
 def attach_writer(conn: sqlite3.Connection, alias: str, has: dict[str, str], target: str) -> None:

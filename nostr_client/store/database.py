@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from nostr_client.errors import SchemaTooNew, StoreCorrupt, StoreError, StoreLocked
 from nostr_client.paths import user_path
 from nostr_client.store.connect import (
-    Opened,
+    DatabaseConnections,
     attach_writer,
     file_uri,
     open_file,
@@ -23,7 +23,7 @@ from nostr_client.store.connect import (
 )
 from nostr_client.store.options import StoreOptions
 from nostr_client.store.readers import Readers
-from nostr_client.store.writer import Job, Writer
+from nostr_client.store.writer import WriteJob, Writer
 
 if TYPE_CHECKING:
     import sqlite3
@@ -44,7 +44,9 @@ _TURN_POLL_S = 0.05
 """Seconds between two looks at another writer's lock; the lock itself wakes nobody."""
 
 
-async def _open_in_turn(file: Path, migrations: Sequence[Schema], options: StoreOptions) -> Opened:
+async def _open_in_turn(
+    file: Path, migrations: Sequence[Schema], options: StoreOptions
+) -> DatabaseConnections:
     """Open a file for writing once the process that writes it ends. Raises StoreLocked and others.
 
     Another Database of this process does not end while this one waits, so it is not waited for.
@@ -68,7 +70,9 @@ class Database:
     transaction.
     """
 
-    def __init__(self, path: Path | None, opened: Opened, options: StoreOptions) -> None:
+    def __init__(
+        self, path: Path | None, opened: DatabaseConnections, options: StoreOptions
+    ) -> None:
         self.path = path
         self._lock = opened.lock
         self._conn = opened.writer
@@ -220,19 +224,19 @@ class Database:
         try:
             async with self._room:
                 self._check_open()
-                job = Job(work, alone=alone)
+                job = WriteJob(work, alone=alone)
                 self._writer.submit(job)
                 result: T = await (_unbroken(job.future) if unbroken else job.future)
                 return result
         finally:
             self._asked -= 1
 
-    def _run_here(self, work: Callable[[sqlite3.Connection], T]) -> Job | None:
+    def _run_here(self, work: Callable[[sqlite3.Connection], T]) -> WriteJob | None:
         """The job once it is committed or failed; None where the thread must do it."""
         self._check_open()
         if self._writer is None:
             return None
-        job = Job(work)
+        job = WriteJob(work)
         return job if self._writer.run_here(job) else None
 
     def _check_open(self) -> None:

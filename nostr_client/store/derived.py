@@ -18,7 +18,7 @@ from nostr_client.codecs.filters import Filter
 from nostr_client.errors import InvalidInput
 from nostr_client.negentropy.chunks import head_of, record, records
 from nostr_client.store import rules
-from nostr_client.store.base import Status
+from nostr_client.store.base import SaveStatus
 from nostr_client.store.index_update import ALIAS
 from nostr_client.store.lookup import rows_in
 from nostr_client.store.rows import EVENT_COLUMNS, EVENT_TABLES, read_event, read_events
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Iterator
 
-    from nostr_client.store.base import Found
+    from nostr_client.store.base import DifferenceLog
 
 
 BUCKETS: Final = 1024
@@ -46,7 +46,7 @@ JOIN {ALIAS}.hot b ON l.name = b.name AND l.value = b.value AND l.kind = b.kind 
 """
 
 
-class Shape(NamedTuple):
+class TableShape(NamedTuple):
     """How a table is read, and how many of its columns are its key."""
 
     sql: str
@@ -54,14 +54,14 @@ class Shape(NamedTuple):
 
 
 SHAPES: Final = {
-    "hot": Shape("SELECT name, value, kind, events, authors FROM {s}.hot", 3),
-    "hot_author": Shape(
+    "hot": TableShape("SELECT name, value, kind, events, authors FROM {s}.hot", 3),
+    "hot_author": TableShape(
         "SELECT name, value, kind, a, n FROM {s}.hot_author JOIN {s}.hot USING (t)", 4
     ),
-    "registers": Shape(_OF_CLEAN, 3),
-    "daily": Shape("SELECT * FROM {s}.daily", 2),
-    "daily_author": Shape("SELECT * FROM {s}.daily_author", 3),
-    "zap": Shape("SELECT * FROM {s}.zap", 2),
+    "registers": TableShape(_OF_CLEAN, 3),
+    "daily": TableShape("SELECT * FROM {s}.daily", 2),
+    "daily_author": TableShape("SELECT * FROM {s}.daily_author", 3),
+    "zap": TableShape("SELECT * FROM {s}.zap", 2),
 }
 
 KEY_TEXTS: Final = {
@@ -112,7 +112,7 @@ def _day(number: object) -> str:
         return f"day {number}"
 
 
-def compare(conn: sqlite3.Connection, found: Found) -> None:
+def compare(conn: sqlite3.Connection, found: DifferenceLog) -> None:
     """Compare every table of the attached `derived` (rebuilt) with the attached `live`."""
     for table, shape in SHAPES.items():
         _compare_table(conn, table, shape, found)
@@ -124,7 +124,9 @@ def compare(conn: sqlite3.Connection, found: Found) -> None:
             )
 
 
-def _compare_table(conn: sqlite3.Connection, table: str, shape: Shape, found: Found) -> None:
+def _compare_table(
+    conn: sqlite3.Connection, table: str, shape: TableShape, found: DifferenceLog
+) -> None:
     rebuilt = sums(conn.execute(shape.sql.format(s=ALIAS)), shape.keys)
     live = sums(conn.execute(shape.sql.format(s=LIVE)), shape.keys)
     found.compared[table] = sum(rebuilt[0])
@@ -180,9 +182,9 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Collection, Iterable, Iterator
 
-    from nostr_client.store.base import Found
+    from nostr_client.store.base import DifferenceLog
     from nostr_client.store.rows import TagHasher
-    from nostr_client.store.tombstones import Row, Tombstones
+    from nostr_client.store.tombstones import EventRow, Tombstones
 
     TagRow = tuple[int, int, int, int, int]
 
@@ -217,7 +219,7 @@ class DerivedCheck:
         self,
         conn: sqlite3.Connection,
         hasher: TagHasher,
-        found: Found,
+        found: DifferenceLog,
         *,
         urls: Collection[str] = (),
         damaged: Collection[int] = (),
@@ -245,7 +247,7 @@ class DerivedCheck:
             scopes=tuple(self._fingerprints()),
         )
 
-    def _rows(self) -> Iterator[Row]:
+    def _rows(self) -> Iterator[EventRow]:
         return from_store(self._conn, skip=self._damaged)
 
     def _walk(self, blocked: Tombstones | None) -> tuple[list[str], list[int], Sums]:
@@ -257,8 +259,8 @@ class DerivedCheck:
         for row in self._rows():
             events += 1
             true = _true(row)
-            status = Status.STORED if blocked is None else blocked.status(true)
-            if status is not Status.STORED:
+            status = SaveStatus.STORED if blocked is None else blocked.status(true)
+            if status is not SaveStatus.STORED:
                 dead.append(row.id.hex())
                 self._found.add("event", row.id.hex(), f"it is stored, but it is {status}")
             if row != true:
@@ -271,10 +273,10 @@ class DerivedCheck:
         self._found.compared["tag"] = sum(wanted[0])
         return dead, columns, wanted
 
-    def _true_rows(self) -> Iterable[Row]:
+    def _true_rows(self) -> Iterable[EventRow]:
         return map(_true, self._rows())
 
-    def _tag_rows(self, row: Row) -> Iterator[TagRow]:
+    def _tag_rows(self, row: EventRow) -> Iterator[TagRow]:
         a, seq = self._a.get(row.pubkey, 0), row.seq or 0
         for h in self._hasher.of_tags(row.tags):
             yield h, row.created_at, seq, row.kind, a
@@ -311,7 +313,7 @@ class DerivedCheck:
                 self._found.add("vanished", row.id.hex(), "its author is not blocked")
                 yield row.seq or 0
 
-    def _blocks(self, row: Row) -> bool:
+    def _blocks(self, row: EventRow) -> bool:
         wanted, a = rules.deletion(event_of(row)), self._a.get(row.pubkey)
         ids = {bytes.fromhex(id_) for id_ in wanted.ids}
         rows = rows_in(self._conn, "SELECT id, a FROM tomb_id WHERE id IN", list(ids))
@@ -322,7 +324,7 @@ class DerivedCheck:
         held = {id_ for id_, by in rows if by == a}
         return ids <= held and all(until and until[0] >= row.created_at for until in untils)
 
-    def _vanishes(self, row: Row) -> bool:
+    def _vanishes(self, row: EventRow) -> bool:
         if not rules.vanishes_here(event_of(row), self._urls):
             return True
         sql = "SELECT until FROM vanished WHERE a = ?"
@@ -347,7 +349,7 @@ class DerivedCheck:
                 yield text
 
 
-def _true(row: Row) -> Row:
+def _true(row: EventRow) -> EventRow:
     """The row with the columns that its event gives."""
     event = event_of(row)
     return row._replace(d=rules.d_of(event), exp=rules.expiration(event))

@@ -114,20 +114,20 @@ class Lines(Protocol):
     def readline(self, size: int = -1, /) -> bytes: ...
 
 
-class Line(NamedTuple):
+class NumberedLine(NamedTuple):
     """One line without its end, and its number in the input, from 1."""
 
     number: int
     text: bytes
 
 
-def read_lines(stream: Lines, chunk: int) -> Iterator[list[Line]]:
+def read_lines(stream: Lines, chunk: int) -> Iterator[list[NumberedLine]]:
     """Lines in lists of at most `chunk`, without the blank ones; one over LINE_LIMIT is cut.
 
     A line ends only at a newline: U+2028 and its like are part of a line. A list is empty where
     STEP_BYTES are blank. Raises what `readline` raises, after the lines before it.
     """
-    lines: list[Line] = []
+    lines: list[NumberedLine] = []
     number = taken = 0
     try:
         while raw := stream.readline(LINE_LIMIT + 1):
@@ -137,7 +137,7 @@ def read_lines(stream: Lines, chunk: int) -> Iterator[list[Line]]:
                 _skip_rest(stream)
             text = raw.strip(_BLANK)
             if text:
-                lines.append(Line(number, text))
+                lines.append(NumberedLine(number, text))
             elif skipped := _skip_blank(stream):
                 number += skipped.count(b"\n")
                 taken += len(skipped)

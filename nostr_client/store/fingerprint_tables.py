@@ -15,7 +15,7 @@ from nostr_client.codecs.filters import Filter
 from nostr_client.errors import StoreCorrupt
 from nostr_client.negentropy.chunks import (
     RECORD_SIZE,
-    Head,
+    ChunkHeader,
     chunks_of,
     edit,
     head_of,
@@ -89,7 +89,7 @@ def log_gone(conn: sqlite3.Connection, seqs: Sequence[int]) -> None:
         conn.executemany(_LOG_GONE, list(rows_in(conn, _GONE, seqs)))
 
 
-class Scope(NamedTuple):
+class FingerprintScope(NamedTuple):
     """A set whose fingerprints are kept; `folded`: how far in the log its chunks are."""
 
     number: int
@@ -100,22 +100,22 @@ class Scope(NamedTuple):
 class Heads(NamedTuple):
     """The directory of a scope, in order: each head, and the row that holds its chunk."""
 
-    heads: list[Head]
+    heads: list[ChunkHeader]
     rows: list[int]
 
 
-def find(conn: sqlite3.Connection, filter: Filter) -> Scope | None:
+def find(conn: sqlite3.Connection, filter: Filter) -> FingerprintScope | None:
     """The scope of a filter, None where it has none."""
     sql = "SELECT scope, folded FROM neg_scope WHERE filter = ?"
     row = conn.execute(sql, (filter.cache_key(),)).fetchone()
-    return None if row is None else Scope(row[0], filter, row[1])
+    return None if row is None else FingerprintScope(row[0], filter, row[1])
 
 
-def furthest_behind(conn: sqlite3.Connection) -> Scope | None:
+def furthest_behind(conn: sqlite3.Connection) -> FingerprintScope | None:
     """The scope that lacks most of the log, None where there is no scope."""
     sql = "SELECT scope, filter, folded FROM neg_scope ORDER BY folded, scope LIMIT 1"
     row = conn.execute(sql).fetchone()
-    return None if row is None else Scope(row[0], Filter.from_json(row[1]), row[2])
+    return None if row is None else FingerprintScope(row[0], Filter.from_json(row[1]), row[2])
 
 
 def log_length(conn: sqlite3.Connection) -> int:
@@ -133,10 +133,12 @@ def create(conn: sqlite3.Connection, filter: Filter, stamps: Any, ids: bytes) ->
     _put(conn, cursor.lastrowid or 0, chunks_of(stamps, ids))
 
 
-def read_heads(conn: sqlite3.Connection, scope: Scope) -> Heads:
+def read_heads(conn: sqlite3.Connection, scope: FingerprintScope) -> Heads:
     """The directory as it is folded."""
     found = conn.execute(_HEADS, (scope.number,)).fetchall()
-    heads = [Head(ts, id_, n, int.from_bytes(total, "little")) for _, ts, id_, n, total in found]
+    heads = [
+        ChunkHeader(ts, id_, n, int.from_bytes(total, "little")) for _, ts, id_, n, total in found
+    ]
     return Heads(heads, [row[0] for row in found])
 
 
@@ -148,7 +150,7 @@ def read_chunk(conn: sqlite3.Connection, row: int) -> bytes:
     return bytes(found[0])
 
 
-def fold(conn: sqlite3.Connection, scope: Scope) -> bool:
+def fold(conn: sqlite3.Connection, scope: FingerprintScope) -> bool:
     """Bring the chunks nearer to the log, by up to FOLD entries; False when there were none."""
     log = conn.execute(_LOG, (scope.folded, FOLD)).fetchall()
     if not log:
@@ -178,7 +180,7 @@ def _matching(
 
 
 def _apply(
-    conn: sqlite3.Connection, scope: Scope, rows: Sequence[int], edits: Iterable[Edit]
+    conn: sqlite3.Connection, scope: FingerprintScope, rows: Sequence[int], edits: Iterable[Edit]
 ) -> None:
     done = list(edits)
     dropped = [(rows[at],) for one in done for at in one.drop]

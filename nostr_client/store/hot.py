@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from nostr_client import hll
 from nostr_client.store import aggregate
-from nostr_client.store.index_schema import ALIAS, TRACKED, VERSION, Mark, about
+from nostr_client.store.index_schema import ALIAS, TRACKED, VERSION, IndexedState, about
 
 if TYPE_CHECKING:
     import sqlite3
 
     from nostr_client.codecs.filters import Filter
-    from nostr_client.store.select import Context
+    from nostr_client.store.select import QueryContext
 
 _ROW = f"SELECT events, registers, dirty FROM {ALIAS}.hot WHERE name = ? AND value = ? AND kind = ?"
 
@@ -38,7 +38,7 @@ class _Row(NamedTuple):
     dirty: bool
 
 
-def count(conn: sqlite3.Connection, context: Context, filter: Filter) -> int:
+def count(conn: sqlite3.Connection, context: QueryContext, filter: Filter) -> int:
     """How many distinct events match one filter; its limit is ignored. Raises InvalidFilter."""
     rows = _rows(conn, context, filter)
     if not any(rows.values()):
@@ -51,7 +51,7 @@ def count(conn: sqlite3.Connection, context: Context, filter: Filter) -> int:
     )
 
 
-def registers(conn: sqlite3.Connection, context: Context, filter: Filter) -> bytes:
+def registers(conn: sqlite3.Connection, context: QueryContext, filter: Filter) -> bytes:
     """The 256 HLL registers of the authors of what matches. Raises InvalidFilter."""
     rows = _rows(conn, context, filter)
     if not any(rows.values()):
@@ -78,7 +78,9 @@ def _targets(filter: Filter) -> list[_Target]:
     return found if all((name, kind) in TRACKED for name, _, kind in found) else []
 
 
-def _rows(conn: sqlite3.Connection, context: Context, filter: Filter) -> dict[int, _Row | None]:
+def _rows(
+    conn: sqlite3.Connection, context: QueryContext, filter: Filter
+) -> dict[int, _Row | None]:
     """The rows of a filter's targets by kind, None for one that is not hot; empty: ask events."""
     asked = _targets(filter)
     if not asked or not _is_current(conn):
@@ -86,7 +88,7 @@ def _rows(conn: sqlite3.Connection, context: Context, filter: Filter) -> dict[in
     return {target[2]: _row(conn, context, target) for target in asked}
 
 
-def _row(conn: sqlite3.Connection, context: Context, target: _Target) -> _Row | None:
+def _row(conn: sqlite3.Connection, context: QueryContext, target: _Target) -> _Row | None:
     """The row of a hot target; None where one of its events has expired and waits for the sweep."""
     row = conn.execute(_ROW, target).fetchone()
     if row is None or _has_expired(conn, context, target):
@@ -94,7 +96,7 @@ def _row(conn: sqlite3.Connection, context: Context, target: _Target) -> _Row | 
     return _Row(row[0], row[1], bool(row[2]))
 
 
-def _has_expired(conn: sqlite3.Connection, context: Context, target: _Target) -> bool:
+def _has_expired(conn: sqlite3.Connection, context: QueryContext, target: _Target) -> bool:
     name, value, kind = target
     hashed = context.hasher(name, value)
     return conn.execute(_EXPIRED, (context.now, kind, hashed)).fetchone() is not None
@@ -105,4 +107,6 @@ def _is_current(conn: sqlite3.Connection) -> bool:
     if not any(name == ALIAS for _, name, _ in conn.execute("PRAGMA database_list")):
         return False
     found = about(conn, schema=ALIAS)
-    return found.get("version") == VERSION and Mark.of_index(found) == Mark.of_store(conn)
+    return found.get("version") == VERSION and IndexedState.of_index(
+        found
+    ) == IndexedState.of_store(conn)

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 from nostr_client.errors import StoreError
 from nostr_client.store import digest, index_read
 from nostr_client.store import index_schema as schema
-from nostr_client.store.base import Status
+from nostr_client.store.base import SaveStatus
 from nostr_client.store.faults import Capture
-from nostr_client.store.index_schema import HOT, TRACKED, VERSION, Mark, Removals
-from nostr_client.store.index_update import ALIAS, Target, Updater, least, registers_of
+from nostr_client.store.index_schema import HOT, TRACKED, VERSION, IndexedState, Removals
+from nostr_client.store.index_update import ALIAS, QueryTarget, Updater, least, registers_of
 from nostr_client.store.migrate import APPLICATION_ID
 from nostr_client.store.rows import EVENT_COLUMNS, EVENT_TABLES, in_parts, read_events
 from nostr_client.store.schema import INDEX_GENERATION
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nostr_client.codecs.event import Event
-    from nostr_client.store.base import Outcome
+    from nostr_client.store.base import SaveOutcome
     from nostr_client.store.database import Database
     from nostr_client.store.maintain import OnRemove
     from nostr_client.store.rows import TagHasher
@@ -109,10 +109,10 @@ class Index:
         self._database = store.database
         self._clock = clock
         self._updater = Updater(store.hasher)
-        self._loaded: tuple[str, Mark] | None = None
+        self._loaded: tuple[str, IndexedState] | None = None
         """The file, and its mark, that the updater's memory is of."""
         self._removals = Removals()
-        self._snapshot: Mark | None = None
+        self._snapshot: IndexedState | None = None
         self._moved = False
         self._rests_until = 0.0
         self._generation = -1
@@ -179,14 +179,14 @@ class Index:
         """Empty the tables and build them again from what is stored."""
         await self._database.maintain(self._rebuild)
 
-    async def snapshot(self) -> Mark:
+    async def snapshot(self) -> IndexedState:
         """Where a bulk rebuild begins: from now on what is removed is remembered for `adopt`.
 
         At most REMEMBERED removals; after more of them `adopt` builds the tables itself.
         """
 
-        def work(conn: sqlite3.Connection) -> Mark:
-            self._snapshot = Mark.of_store(conn)
+        def work(conn: sqlite3.Connection) -> IndexedState:
+            self._snapshot = IndexedState.of_store(conn)
             return self._snapshot
 
         return await self._database.write(work)
@@ -248,8 +248,8 @@ class Index:
         await self._database.read(_check_version)
         self._generation = generation
 
-    def _on_batch(self, _: sqlite3.Connection, pairs: Sequence[tuple[Event, Outcome]]) -> None:
-        self._moved = self._moved or any(o.status is Status.STORED for _, o in pairs)
+    def _on_batch(self, _: sqlite3.Connection, pairs: Sequence[tuple[Event, SaveOutcome]]) -> None:
+        self._moved = self._moved or any(o.status is SaveStatus.STORED for _, o in pairs)
 
     def _on_remove(self, conn: sqlite3.Connection, events: Sequence[Event]) -> None:
         self._removals.note(conn, events)
@@ -276,9 +276,9 @@ class Index:
                 return
             self._rebuild(conn)
             return
-        place, read = _place(conn), Mark.of_index(about)
+        place, read = _place(conn), IndexedState.of_index(about)
         is_loaded, self._loaded = self._loaded == (place, read), None
-        if is_loaded and read == Mark.of_store(conn):
+        if is_loaded and read == IndexedState.of_store(conn):
             self._is_at(place, read)
             return
         with _transaction(conn):
@@ -307,7 +307,7 @@ class Index:
         self._rests_until = 0.0
         self._is_at(_place(conn), mark)
 
-    def _is_at(self, place: str, mark: Mark) -> None:
+    def _is_at(self, place: str, mark: IndexedState) -> None:
         """A commit of the index brought the file at `place` to `mark`."""
         self._loaded = (place, mark)
         self._moved, self.behind = False, ""
@@ -315,7 +315,7 @@ class Index:
 
     def _gap(self, conn: sqlite3.Connection, about: dict[str, int]) -> _Gap | None:
         """What the index lacks, proved by the digest; None where that is not known."""
-        read, now = Mark.of_index(about), Mark.of_store(conn)
+        read, now = IndexedState.of_index(about), IndexedState.of_store(conn)
         if read is None or not is_usable(about) or read.next_seq > now.next_seq:
             return None
         gone = self._removals.between(read, now)
@@ -340,7 +340,7 @@ def _transaction(conn: sqlite3.Connection) -> Iterator[None]:
             conn.execute("ROLLBACK")
 
 
-def catch_up_missed(conn: sqlite3.Connection, hasher: TagHasher, mark: Mark) -> None:
+def catch_up_missed(conn: sqlite3.Connection, hasher: TagHasher, mark: IndexedState) -> None:
     """Add to the attached index what a store got since it was read, where nothing was removed."""
     about = schema.about(conn, schema=ALIAS)
     if about["next_seq"] < mark.next_seq:
@@ -374,8 +374,8 @@ def is_usable(about: Mapping[str, int]) -> bool:
     return about.get("version") == VERSION and about.get("hot", least()) == least()
 
 
-def _write_mark(conn: sqlite3.Connection) -> Mark:
-    mark = Mark.of_store(conn)
+def _write_mark(conn: sqlite3.Connection) -> IndexedState:
+    mark = IndexedState.of_store(conn)
     schema.set_mark(conn, mark, schema=ALIAS)
     return mark
 
@@ -398,7 +398,7 @@ def _refresh(conn: sqlite3.Connection, most: int) -> int:
         dirty = conn.execute(sql, (most,)).fetchall()
         for t, *target in dirty:
             rows = conn.execute(f"SELECT a FROM {ALIAS}.hot_author WHERE t = ?", (t,))
-            registers = registers_of(conn, Target(*target), [a for (a,) in rows])
+            registers = registers_of(conn, QueryTarget(*target), [a for (a,) in rows])
             conn.execute(update, (registers, t))
     return len(dirty)
 

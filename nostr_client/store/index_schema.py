@@ -87,7 +87,7 @@ CREATE TABLE {s}.zap (
 _SET = "INSERT INTO {s}.about VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"
 
 
-class Mark(NamedTuple):
+class IndexedState(NamedTuple):
     """The state of a store that tables were derived from.
 
     `next_seq`: the seq of the next event; `removals`: events taken out so far; `digest`: of the
@@ -99,14 +99,14 @@ class Mark(NamedTuple):
     digest: int = 0
 
     @classmethod
-    def of_store(cls, conn: sqlite3.Connection) -> Mark:
+    def of_store(cls, conn: sqlite3.Connection) -> IndexedState:
         """The state of the connection's store as it stands."""
         sql = "SELECT key, value FROM meta WHERE key IN (?, ?, ?)"
         found = dict(conn.execute(sql, (NEXT_SEQ, REMOVALS, digest.KEY)).fetchall())
         return cls(int(found[NEXT_SEQ]), int(found[REMOVALS]), int(found[digest.KEY]))
 
     @classmethod
-    def of_index(cls, about: Mapping[str, int]) -> Mark | None:
+    def of_index(cls, about: Mapping[str, int]) -> IndexedState | None:
         """The state that an index says it was derived from; None where it does not say all."""
         if not {"next_seq", "removals", "digest"} <= about.keys():
             return None
@@ -120,7 +120,7 @@ def create(conn: sqlite3.Connection, generation: int, *, schema: str = "main") -
             conn.execute(statement)
     set_about(conn, "version", VERSION, schema=schema)
     set_about(conn, "generation", generation, schema=schema)
-    set_mark(conn, Mark(1, 0), schema=schema)
+    set_mark(conn, IndexedState(1, 0), schema=schema)
 
 
 def about(conn: sqlite3.Connection, *, schema: str = "main") -> dict[str, int]:
@@ -135,7 +135,7 @@ def set_about(conn: sqlite3.Connection, key: str, value: int, *, schema: str = "
     conn.execute(_SET.format(s=schema), (key, value))
 
 
-def set_mark(conn: sqlite3.Connection, mark: Mark, *, schema: str = "main") -> None:
+def set_mark(conn: sqlite3.Connection, mark: IndexedState, *, schema: str = "main") -> None:
     """Write how far the index is; in the transaction that brought it there."""
     set_about(conn, "next_seq", mark.next_seq, schema=schema)
     set_about(conn, "removals", mark.removals, schema=schema)
@@ -157,14 +157,14 @@ class Removals:
         by_id = {bytes.fromhex(event.id): event for event in events}
         rows = list(rows_in(conn, "SELECT id, seq FROM event WHERE id IN", list(by_id)))
         seqs: dict[bytes, int] = dict(rows)
-        first = Mark.of_store(conn).removals - len(by_id) + 1
+        first = IndexedState.of_store(conn).removals - len(by_id) + 1
         for number, (id_, event) in enumerate(by_id.items(), first):
             self._noted.pop(number, None)
             self._noted[number] = (seqs[id_], event)
         for number in list(self._noted)[: len(self._noted) - REMEMBERED]:
             del self._noted[number]
 
-    def between(self, read: Mark, now: Mark) -> list[Event] | None:
+    def between(self, read: IndexedState, now: IndexedState) -> list[Event] | None:
         """What was stored at `read` and was removed since; None where that is not all known."""
         if not 0 <= now.removals - read.removals <= len(self._noted):
             return None

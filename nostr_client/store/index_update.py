@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from nostr_client.store.rows import TagHasher
 
 
-class Target(NamedTuple):
+class QueryTarget(NamedTuple):
     """What a canonical question is about: events of one kind that carry one tag."""
 
     name: str
@@ -77,14 +77,14 @@ class Updater:
 
     def __init__(self, hasher: TagHasher) -> None:
         self._hasher = hasher
-        self._hot: dict[Target, int] = {}
-        self._cold: dict[Target, int] = {}
+        self._hot: dict[QueryTarget, int] = {}
+        self._cold: dict[QueryTarget, int] = {}
         self._authors: dict[str, int] = {}
 
     def load(self, conn: sqlite3.Connection) -> None:
         """Read which targets are hot; also after a transaction that was undone."""
         rows = conn.execute(f"SELECT name, value, kind, t FROM {ALIAS}.hot")
-        self._hot = {Target(name, value, kind): t for name, value, kind, t in rows}
+        self._hot = {QueryTarget(name, value, kind): t for name, value, kind, t in rows}
         self._cold.clear()
 
     def apply(
@@ -101,7 +101,7 @@ class Updater:
         became hot is read once, when all events are counted. `scan`: there are so many events that
         one pass over the tag index is cheaper than a look for each target.
         """
-        fresh: Counter[Target] = Counter()
+        fresh: Counter[QueryTarget] = Counter()
         for events in came:
             numbers = _numbers(conn, events)
             fresh.update(self._join_hot(conn, events, numbers))
@@ -121,21 +121,21 @@ class Updater:
         _shift_daily(conn, events, numbers, -1)
         _shift_zaps(conn, events, -1)
 
-    def _promote_scanned(self, conn: sqlite3.Connection, fresh: Iterable[Target]) -> None:
+    def _promote_scanned(self, conn: sqlite3.Connection, fresh: Iterable[QueryTarget]) -> None:
         hashes = _hot_hashes(conn)
         for target in sorted(t for t in fresh if (self._h(t), t.kind) in hashes):
             self._promote(conn, target)
         self._cold.clear()
 
-    def _h(self, target: Target) -> int:
+    def _h(self, target: QueryTarget) -> int:
         return self._hasher(target.name, target.value)
 
     def _join_hot(
         self, conn: sqlite3.Connection, events: Sequence[Event], numbers: dict[str, int]
-    ) -> Counter[Target]:
+    ) -> Counter[QueryTarget]:
         """Add events to the targets that are hot; the number of events of all others."""
-        fresh: Counter[Target] = Counter()
-        joined: dict[Target, Counter[int]] = {}
+        fresh: Counter[QueryTarget] = Counter()
+        joined: dict[QueryTarget, Counter[int]] = {}
         for event in events:
             for target in targets(event):
                 if target in self._hot:
@@ -146,7 +146,7 @@ class Updater:
             self._join(conn, target, authors)
         return fresh
 
-    def _join(self, conn: sqlite3.Connection, target: Target, authors: Counter[int]) -> None:
+    def _join(self, conn: sqlite3.Connection, target: QueryTarget, authors: Counter[int]) -> None:
         t = self._hot[target]
         new = [
             a for a, n in authors.items() if conn.execute(_ADD_HOT, (t, a, n)).fetchone()[0] == n
@@ -157,7 +157,7 @@ class Updater:
             both = hll.merge(old, registers_of(conn, target, new))
             conn.execute(f"UPDATE {ALIAS}.hot SET registers = ? WHERE t = ?", (both, t))
 
-    def _warm(self, conn: sqlite3.Connection, target: Target, number: int) -> None:
+    def _warm(self, conn: sqlite3.Connection, target: QueryTarget, number: int) -> None:
         """A target below HOT got more events: is it hot now?"""
         known = self._cold.get(target)
         if known is None:
@@ -172,7 +172,7 @@ class Updater:
         self._cold.pop(target, None)
         self._promote(conn, target)
 
-    def _promote(self, conn: sqlite3.Connection, target: Target) -> None:
+    def _promote(self, conn: sqlite3.Connection, target: QueryTarget) -> None:
         """Begin to keep a target, from the tag index as it stands."""
         per_author = conn.execute(_PER_AUTHOR, (self._h(target), target.kind)).fetchall()
         events = sum(n for _, n in per_author)
@@ -185,7 +185,7 @@ class Updater:
     def _remove_targets(
         self, conn: sqlite3.Connection, events: Sequence[Event], numbers: dict[str, int]
     ) -> None:
-        left: dict[Target, Counter[int]] = {}
+        left: dict[QueryTarget, Counter[int]] = {}
         for event in events:
             for target in targets(event):
                 if target in self._hot:
@@ -195,7 +195,7 @@ class Updater:
         for target, authors in left.items():
             self._leave(conn, target, authors)
 
-    def _leave(self, conn: sqlite3.Connection, target: Target, authors: Counter[int]) -> None:
+    def _leave(self, conn: sqlite3.Connection, target: QueryTarget, authors: Counter[int]) -> None:
         t = self._hot[target]
         gone = [
             a for a, n in authors.items() if conn.execute(_ADD_HOT, (t, a, -n)).fetchone()[0] <= 0
@@ -210,13 +210,13 @@ class Updater:
         if row[0] < HOT:
             self._demote(conn, target)
 
-    def _demote(self, conn: sqlite3.Connection, target: Target) -> None:
+    def _demote(self, conn: sqlite3.Connection, target: QueryTarget) -> None:
         t = self._hot.pop(target)
         for table in ("hot", "hot_author"):
             conn.execute(f"DELETE FROM {ALIAS}.{table} WHERE t = ?", (t,))
 
 
-def targets(event: Event) -> Iterator[Target]:
+def targets(event: Event) -> Iterator[QueryTarget]:
     """The tracked targets of an event, each once."""
     kind = event.kind
     names = TRACKED_NAMES.get(kind)
@@ -224,10 +224,10 @@ def targets(event: Event) -> Iterator[Target]:
         return
     seen = {(tag[0], tag[1]) for tag in event.tags if len(tag) > 1 and tag[0] in names}
     for name, value in seen:
-        yield Target(name, value, kind)
+        yield QueryTarget(name, value, kind)
 
 
-def registers_of(conn: sqlite3.Connection, target: Target, authors: Sequence[int]) -> bytes:
+def registers_of(conn: sqlite3.Connection, target: QueryTarget, authors: Sequence[int]) -> bytes:
     """The HLL registers of some authors for a target."""
     offset = hll.offset({f"#{target.name}": [target.value]})
     if offset is None:

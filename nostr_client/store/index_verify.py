@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Final
 
 from nostr_client.store import digest
 from nostr_client.store import index_schema as schema
-from nostr_client.store.base import Found
+from nostr_client.store.base import DifferenceLog
 from nostr_client.store.connect import file_uri
 from nostr_client.store.derived import LIVE, compare
 from nostr_client.store.faults import store_error
 from nostr_client.store.index import is_usable, stored_events
 from nostr_client.store.index_read import file_of
-from nostr_client.store.index_schema import Mark
+from nostr_client.store.index_schema import IndexedState
 from nostr_client.store.index_update import ALIAS, Updater
 from nostr_client.store.rows import TagHasher
 from nostr_client.store.schema import INDEX_GENERATION
@@ -31,7 +31,7 @@ _TRIES: Final = 5
 """How often the two are read while the writer is between their commits."""
 
 
-def check_index(store: Path, hash_key: bytes) -> Found:
+def check_index(store: Path, hash_key: bytes) -> DifferenceLog:
     """What is wrong with the index beside a store; nothing where there is none.
 
     Builds the tables again in a temporary file: about 25 s per million events. Raises StoreError.
@@ -44,7 +44,7 @@ def check_index(store: Path, hash_key: bytes) -> Found:
             (generation,) = conn.execute(sql, (INDEX_GENERATION,)).fetchone()
             live = file_of(store, int(generation))
             if live is None or not live.exists():
-                return Found()
+                return DifferenceLog()
             conn.execute(f"ATTACH ? AS {LIVE}", (file_uri(live, "ro"),))
             conn.execute(f"ATTACH '' AS {ALIAS}")
             schema.create(conn, 0, schema=ALIAS)
@@ -53,25 +53,25 @@ def check_index(store: Path, hash_key: bytes) -> Found:
         raise store_error(error) from error
 
 
-def _check(conn: sqlite3.Connection, hasher: TagHasher) -> Found:
+def _check(conn: sqlite3.Connection, hasher: TagHasher) -> DifferenceLog:
     for _ in range(_TRIES):
         conn.execute("BEGIN")
         try:
             # The index first: its snapshot is then no newer than that of the events.
             about = schema.about(conn, schema=LIVE)
-            read, now = Mark.of_index(about), Mark.of_store(conn)
+            read, now = IndexedState.of_index(about), IndexedState.of_store(conn)
             if read == now and is_usable(about):
                 return _unequal(conn, hasher)
             if read is not None and (wrong := _impossible(conn, read, now)):
-                found = Found()
+                found = DifferenceLog()
                 found.add("index", "", f"it {wrong}; opening the store builds it again")
                 return found
         finally:
             conn.execute("ROLLBACK")
-    return Found()
+    return DifferenceLog()
 
 
-def _impossible(conn: sqlite3.Connection, read: Mark, now: Mark) -> str:
+def _impossible(conn: sqlite3.Connection, read: IndexedState, now: IndexedState) -> str:
     """Why an index that is not at the store's state cannot be on its way there, or ""."""
     if read.next_seq > now.next_seq or read.removals > now.removals:
         return "is ahead of its events"
@@ -81,8 +81,8 @@ def _impossible(conn: sqlite3.Connection, read: Mark, now: Mark) -> str:
     return ""
 
 
-def _unequal(conn: sqlite3.Connection, hasher: TagHasher) -> Found:
+def _unequal(conn: sqlite3.Connection, hasher: TagHasher) -> DifferenceLog:
     Updater(hasher).apply(conn, stored_events(conn, 0), scan=True)
-    found = Found()
+    found = DifferenceLog()
     compare(conn, found)
     return found

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from nostr_client.codecs import kinds, relay_url
 from nostr_client.codecs.event import MAX_TIME
 from nostr_client.errors import InvalidRelayURL
-from nostr_client.store.base import Outcome, Status
+from nostr_client.store.base import SaveOutcome, SaveStatus
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -39,7 +39,7 @@ class Version(NamedTuple):
         return self.id < other.id
 
 
-class Address(NamedTuple):
+class Coordinate(NamedTuple):
     """Which event a replaceable (`d` is "") or addressable event is a version of."""
 
     kind: int
@@ -51,10 +51,10 @@ class Deletion(NamedTuple):
     """What one kind 5 event asks for: ids and addresses, all of its own author."""
 
     ids: tuple[str, ...]
-    addresses: tuple[Address, ...]
+    addresses: tuple[Coordinate, ...]
 
 
-class Known(NamedTuple):
+class PriorState(NamedTuple):
     """What the store knows that bears on one arriving event."""
 
     held: bool = False
@@ -69,15 +69,15 @@ class Known(NamedTuple):
     """The version of its address that is held."""
 
 
-NOTHING: Final = Known()
+NOTHING: Final = PriorState()
 
 
-def judge(event: Event, known: Known, now: int) -> Outcome:
+def judge(event: Event, known: PriorState, now: int) -> SaveOutcome:
     """What becomes of an arriving event, given what is known at `now` (Unix seconds)."""
-    return Outcome(event.id, *verdict(event, known, expiration(event), now))
+    return SaveOutcome(event.id, *verdict(event, known, expiration(event), now))
 
 
-def verdict(event: Event, known: Known, ends: int | None, now: int) -> tuple[Status, str]:
+def verdict(event: Event, known: PriorState, ends: int | None, now: int) -> tuple[SaveStatus, str]:
     """As `judge`, for those who have the event's expiration already: status and reason."""
     if kinds.is_ephemeral(event.kind):
         return _PASSED if ends is None or ends > now else _EXPIRED
@@ -88,42 +88,42 @@ def verdict(event: Event, known: Known, ends: int | None, now: int) -> tuple[Sta
     if ends is not None and ends <= now:
         return _EXPIRED
     if known.current is not None and not version(event).beats(known.current):
-        return Status.SUPERSEDED, "a newer version is held"
+        return SaveStatus.SUPERSEDED, "a newer version is held"
     return _STORED
 
 
-_STORED: Final = (Status.STORED, "")
-_PASSED: Final = (Status.EPHEMERAL, "ephemeral events are not kept")
-_EXPIRED: Final = (Status.EXPIRED, "its expiration has passed")
+_STORED: Final = (SaveStatus.STORED, "")
+_PASSED: Final = (SaveStatus.EPHEMERAL, "ephemeral events are not kept")
+_EXPIRED: Final = (SaveStatus.EXPIRED, "its expiration has passed")
 
 
-def _refused(event: Event, known: Known) -> tuple[Status, str] | None:
+def _refused(event: Event, known: PriorState) -> tuple[SaveStatus, str] | None:
     if known.held:
-        return Status.DUPLICATE, ""
+        return SaveStatus.DUPLICATE, ""
     if _vanished(event, known):
-        return Status.VANISHED, why_gone(event, Status.VANISHED)
+        return SaveStatus.VANISHED, why_gone(event, SaveStatus.VANISHED)
     if _deleted(event, known):
-        return Status.DELETED, why_gone(event, Status.DELETED)
+        return SaveStatus.DELETED, why_gone(event, SaveStatus.DELETED)
     return None
 
 
-def why_gone(event: Event, status: Status) -> str:
+def why_gone(event: Event, status: SaveStatus) -> str:
     """Why an event that is DELETED or VANISHED is not kept: who asked for that.
 
     Of a gift wrap it may have been the recipient, and what is kept of the request does not say.
     """
     who = "author or its recipient" if event.kind == kinds.GIFT_WRAP else "author"
-    asked = "for its deletion" if status is Status.DELETED else "to vanish"
+    asked = "for its deletion" if status is SaveStatus.DELETED else "to vanish"
     return f"its {who} asked {asked}"
 
 
-def _vanished(event: Event, known: Known) -> bool:
+def _vanished(event: Event, known: PriorState) -> bool:
     if event.kind == kinds.VANISH or known.vanished_until is None:
         return False
     return event.created_at <= known.vanished_until
 
 
-def _deleted(event: Event, known: Known) -> bool:
+def _deleted(event: Event, known: PriorState) -> bool:
     if not is_deletable(event.kind):
         return False
     until = known.deleted_until
@@ -181,7 +181,7 @@ def deletion(event: Event) -> Deletion:
     return Deletion(tuple(ids), tuple(own))
 
 
-def parse_address(text: str) -> Address | None:
+def parse_address(text: str) -> Coordinate | None:
     """`kind:pubkey:d` of a replaceable or addressable kind, where `d` may hold colons; else None.
 
     Replaceable kinds are written with an empty `d`, or with none at all.
@@ -192,7 +192,7 @@ def parse_address(text: str) -> Address | None:
         return None
     number = int(kind)
     if kinds.is_addressable(number) or (kinds.is_replaceable(number) and not d):
-        return Address(number, pubkey, d)
+        return Coordinate(number, pubkey, d)
     return None
 
 

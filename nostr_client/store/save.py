@@ -9,15 +9,15 @@ import msgspec
 from nostr_client.codecs import kinds
 from nostr_client.codecs.event import Event
 from nostr_client.store import digest, rules, search
-from nostr_client.store.base import Outcome, Status
+from nostr_client.store.base import SaveOutcome, SaveStatus
 from nostr_client.store.fingerprint_tables import log_came
 from nostr_client.store.lookup import rows_in
 from nostr_client.store.maintain import remove, settle
 from nostr_client.store.rows import INSERT_EVENT, INSERT_TAG, TagRows, decode_tags, encode_tags
 from nostr_client.store.rules import (
     NOTHING,
-    Address,
-    Known,
+    Coordinate,
+    PriorState,
     Version,
     is_deletable,
     owners,
@@ -39,7 +39,7 @@ _CURRENT = "SELECT seq, created_at, id FROM event WHERE a = ? AND kind = ? AND d
 _DELETED_UNTIL = "SELECT until FROM tomb_addr WHERE a = ? AND kind = ? AND d = ?"
 
 
-class Held(NamedTuple):
+class StoredVersion(NamedTuple):
     """The version of an address that is stored."""
 
     seq: int
@@ -64,34 +64,36 @@ class Facts:
             pubkeys = {event.pubkey for event in events}
         self.authors = authors.find(conn, pubkeys)
         self._dead = _dead(conn, ids, events, self.authors) if id_tombs else set()
-        self._dead_until: dict[Address, int] = {}
+        self._dead_until: dict[Coordinate, int] = {}
         self._vanished = _vanished(conn, self.authors) if vanished else {}
 
-    def about(self, event: Event) -> Known:
+    def about(self, event: Event) -> PriorState:
         """What bears on an event of which every one is kept."""
         if not self._dead and not self._vanished:
             return NOTHING
-        return Known(
+        return PriorState(
             deleted=self._is_dead(event),
             vanished_until=self._vanished_until(event),
         )
 
-    def about_version(self, event: Event, address: Address, current: Version | None) -> Known:
+    def about_version(
+        self, event: Event, address: Coordinate, current: Version | None
+    ) -> PriorState:
         """What bears on a version of an address; `current` is the one to beat."""
-        return Known(
+        return PriorState(
             deleted=self._is_dead(event),
             deleted_until=self._deleted_until(address),
             vanished_until=self._vanished_until(event) if self._vanished else None,
             current=current,
         )
 
-    def current(self, address: Address) -> Held | None:
+    def current(self, address: Coordinate) -> StoredVersion | None:
         """The stored version of an address, unless this batch removes it."""
         a = self.authors.get(address.pubkey)
         row = a and self._conn.execute(_CURRENT, (a, address.kind, address.d)).fetchone()
         if not row or row[0] in self.doomed:
             return None
-        return Held(row[0], Version(row[1], row[2].hex()))
+        return StoredVersion(row[0], Version(row[1], row[2].hex()))
 
     def doom(self, rows: Iterable[tuple[int, bytes]]) -> None:
         """These stored events (seq, id) go with this batch."""
@@ -113,7 +115,7 @@ class Facts:
             if is_deletable(kind) and (by == a or _is_wrapped_for(pubkey, kind, tags))
         ]
 
-    def bury_until(self, address: Address, until: int) -> None:
+    def bury_until(self, address: Coordinate, until: int) -> None:
         """Block versions of an address up to a time; the newest bound stands."""
         self._addr_tombs = True
         self._dead_until[address] = max(until, self._dead_until.get(address, 0))
@@ -128,7 +130,7 @@ class Facts:
         dead = self._dead
         return bool(dead) and any((event.id, key) in dead for key in owners(event))
 
-    def _deleted_until(self, address: Address) -> int | None:
+    def _deleted_until(self, address: Coordinate) -> int | None:
         if not self._addr_tombs:
             return None
         until = self._dead_until.get(address)
@@ -147,7 +149,7 @@ def block_ids(conn: sqlite3.Connection, a: int, ids: Iterable[bytes]) -> None:
     conn.executemany("INSERT OR IGNORE INTO tomb_id VALUES (?, ?)", [(id_, a) for id_ in ids])
 
 
-def block_address(conn: sqlite3.Connection, a: int, address: Address, until: int) -> None:
+def block_address(conn: sqlite3.Connection, a: int, address: Coordinate, until: int) -> None:
     """Block versions of an address of author `a` up to a time; the newest bound stands."""
     conn.execute(
         "INSERT INTO tomb_addr VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE"
@@ -211,9 +213,11 @@ if TYPE_CHECKING:
     from nostr_client.store.rows import TagHasher
 
     EventRow = tuple[int | bytes | str | None, ...]
-    OnBatch = Callable[[sqlite3.Connection, Sequence[tuple[Event, Outcome]]], None]
+    OnBatch = Callable[[sqlite3.Connection, Sequence[tuple[Event, SaveOutcome]]], None]
 
-_SETTLED = frozenset({Status.SUPERSEDED, Status.DELETED, Status.EXPIRED, Status.VANISHED})
+_SETTLED = frozenset(
+    {SaveStatus.SUPERSEDED, SaveStatus.DELETED, SaveStatus.EXPIRED, SaveStatus.VANISHED}
+)
 _SEQ = "SELECT value FROM meta WHERE key = ?"
 _COUNT_REMOVALS = "UPDATE meta SET value = value + ? WHERE key = ?"
 _SET_SEQ = "UPDATE meta SET value = ? WHERE key = ?"
@@ -244,7 +248,9 @@ class Saver:
         self.on_batch = on_batch
         self.on_remove = on_remove
 
-    def save(self, conn: sqlite3.Connection, events: Sequence[Event], now: int) -> list[Outcome]:
+    def save(
+        self, conn: sqlite3.Connection, events: Sequence[Event], now: int
+    ) -> list[SaveOutcome]:
         """Judge and write; one outcome per event, in order."""
         self.authors.check(conn)
         batch = _Batch(self, conn, events)
@@ -283,35 +289,37 @@ class _Batch:
         self._conn = conn
         self._facts = Facts(conn, events, saver.authors)
         self._pending: dict[str, Arrived] = {}
-        self._latest: dict[Address, str] = {}
+        self._latest: dict[Coordinate, str] = {}
         self._by_person: dict[str, list[str]] | None = None
-        self.outcomes: list[Outcome] = []
+        self.outcomes: list[SaveOutcome] = []
 
     def arrive(self, index: int, event: Event, now: int) -> None:
         """Judge one event against what is stored and what came before it in the batch."""
         facts, id_ = self._facts, event.id
         if id_ in facts.held or id_ in self._pending:
-            self.outcomes.append(Outcome(id_, Status.DUPLICATE))
+            self.outcomes.append(SaveOutcome(id_, SaveStatus.DUPLICATE))
             return
         d, ends = rules.d_of(event), rules.expiration(event)
         if d is None:
             address, known = None, facts.about(event)
         else:
-            address = Address(event.kind, event.pubkey, d)
+            address = Coordinate(event.kind, event.pubkey, d)
             known = facts.about_version(event, address, self._current(address))
         status, reason = rules.verdict(event, known, ends, now)
-        self.outcomes.append(Outcome(id_, status, reason))
-        if status is Status.STORED:
+        self.outcomes.append(SaveOutcome(id_, status, reason))
+        if status is SaveStatus.STORED:
             self._accept(index, event, address, ends)
 
-    def _current(self, address: Address) -> Version | None:
+    def _current(self, address: Coordinate) -> Version | None:
         pending = self._latest.get(address)
         if pending is not None:
             return rules.version(self._pending[pending].event)
         held = self._facts.current(address)
         return None if held is None else held.version
 
-    def _accept(self, index: int, event: Event, address: Address | None, ends: int | None) -> None:
+    def _accept(
+        self, index: int, event: Event, address: Coordinate | None, ends: int | None
+    ) -> None:
         if address is not None:
             self._replace(address)
             self._latest[address] = event.id
@@ -322,21 +330,23 @@ class _Batch:
         elif event.kind == kinds.VANISH and rules.vanishes_here(event, self._saver.urls):
             self._vanish(event)
 
-    def _replace(self, address: Address) -> None:
+    def _replace(self, address: Coordinate) -> None:
         pending = self._latest.get(address)
         if pending is not None:
-            self._drop(pending, Status.SUPERSEDED, "a newer version came with it")
+            self._drop(pending, SaveStatus.SUPERSEDED, "a newer version came with it")
             return
         held = self._facts.current(address)
         if held is not None:
             self._facts.doom([(held.seq, bytes.fromhex(held.version.id))])
 
-    def _drop(self, id_: str, status: Status, reason: str = "") -> None:
+    def _drop(self, id_: str, status: SaveStatus, reason: str = "") -> None:
         """Take back an event of this batch that was to be stored; by default an owner asked so."""
         one = self._pending.pop(id_)
-        self.outcomes[one.place] = Outcome(id_, status, reason or rules.why_gone(one.event, status))
+        self.outcomes[one.place] = SaveOutcome(
+            id_, status, reason or rules.why_gone(one.event, status)
+        )
         if one.d is not None:
-            self._latest.pop(Address(one.event.kind, one.event.pubkey, one.d))
+            self._latest.pop(Coordinate(one.event.kind, one.event.pubkey, one.d))
 
     def _delete(self, request: Event) -> None:
         wanted = rules.deletion(request)
@@ -355,10 +365,10 @@ class _Batch:
         for id_ in named:
             event = self._pending[id_].event
             if request.pubkey in rules.owners(event) and rules.is_deletable(event.kind):
-                self._drop(id_, Status.DELETED)
+                self._drop(id_, SaveStatus.DELETED)
         for id_ in latest:
             if id_ in self._pending and self._pending[id_].event.created_at <= request.created_at:
-                self._drop(id_, Status.DELETED)
+                self._drop(id_, SaveStatus.DELETED)
 
     def _vanish(self, request: Event) -> None:
         a = self._ensure_author(request.pubkey)
@@ -371,7 +381,7 @@ class _Batch:
             if id_ in self._pending:
                 event = self._pending[id_].event
                 if event.kind != kinds.VANISH and event.created_at <= until:
-                    self._drop(id_, Status.VANISHED)
+                    self._drop(id_, SaveStatus.VANISHED)
 
     def _concerning(self, pubkey: str) -> list[str]:
         """Ids of this batch that go when somebody vanishes; noted from the first one who does."""

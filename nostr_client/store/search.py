@@ -42,20 +42,20 @@ def _create(conn: sqlite3.Connection) -> None:
 SEARCH: Final = Schema("nostr_tally.search", _create)
 
 
-class Wanted(NamedTuple):
+class SearchConditions(NamedTuple):
     """A search as conditions on `k.seq`, with their parameters."""
 
     conditions: tuple[str, ...]
     params: tuple[str, ...]
 
 
-def wanted(text: str) -> Wanted:
+def wanted(text: str) -> SearchConditions:
     """What a filter's `search` asks for; no conditions at all when it names no word."""
     words = [word for word in text.split() if not _is_extension(word)]
     long = " ".join(f'"{_quoted(word)}"' for word in words if len(word) >= _TRIGRAM)
     short = [word.casefold() for word in words if len(word) < _TRIGRAM]
     conditions = [_MATCH] * bool(long) + [_HOLDS] * len(short)
-    return Wanted(tuple(conditions), tuple([long] * bool(long) + short))
+    return SearchConditions(tuple(conditions), tuple([long] * bool(long) + short))
 
 
 _MATCH = "k.seq IN (SELECT rowid FROM search WHERE search MATCH ?)"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from nostr_client.codecs.filters import Filter
-    from nostr_client.store.search import Wanted
+    from nostr_client.store.search import SearchConditions
 
     Hash = Callable[[str, str], int]
     Param = int | bytes | str
@@ -25,7 +25,7 @@ TAG = "tag k"
 """The tag index as an access path's table."""
 
 
-class Access(NamedTuple):
+class AccessPath(NamedTuple):
     """How one filter is answered: a table and index, its leading columns, and what else holds.
 
     `prefix`: values per leading column; each combination is one contiguous range of the index,
@@ -43,7 +43,7 @@ class Access(NamedTuple):
     """True when no event can match."""
 
 
-_NOTHING = Access("event k", (), (), (), unique=True, nothing=True)
+_NOTHING = AccessPath("event k", (), (), (), unique=True, nothing=True)
 _EXPIRED = "k.seq NOT IN (SELECT seq FROM event WHERE exp <= ?)"
 
 
@@ -52,8 +52,8 @@ def access(
     hash_tag: Hash,
     authors: Sequence[int] | None,
     expired_at: int | None,
-    search: Wanted | None = None,
-) -> Access:
+    search: SearchConditions | None = None,
+) -> AccessPath:
     """Choose the index for a filter.
 
     `authors`: the numbers of `filter.authors`, as far as the store knows them. `expired_at`: hide
@@ -80,25 +80,29 @@ def _choose(
     tags: Sequence[tuple[int, ...]],
     kinds: tuple[int, ...] | None,
     authors: tuple[int, ...] | None,
-) -> Access:
+) -> AccessPath:
     of_kind = () if kinds is None else (_one_of("k.kind", kinds),)
     of_author = () if authors is None else (_one_of("k.a", authors),)
     if filter.ids is not None:
         ids = tuple(bytes.fromhex(i) for i in dict.fromkeys(filter.ids))
         rest = (*of_kind, *of_author, *_tagged(tags))
-        return Access("event k INDEXED BY event_id", (("k.id", ids),), rest, (), unique=True)
+        return AccessPath("event k INDEXED BY event_id", (("k.id", ids),), rest, (), unique=True)
     if tags:
         of_tag, rest = _of_tag(tags[0], kinds)
         others = (*rest, *of_author, *_tagged(tags[1:]))
-        return Access(TAG, of_tag, others, (), unique=len(tags[0]) == 1)
+        return AccessPath(TAG, of_tag, others, (), unique=len(tags[0]) == 1)
     if authors is not None and kinds is not None:
         prefix: Prefix = (("k.a", authors), ("k.kind", kinds))
-        return Access("event k INDEXED BY event_author_kind", prefix, (), (), unique=True)
+        return AccessPath("event k INDEXED BY event_author_kind", prefix, (), (), unique=True)
     if authors is not None:
-        return Access("event k INDEXED BY event_author", (("k.a", authors),), (), (), unique=True)
+        return AccessPath(
+            "event k INDEXED BY event_author", (("k.a", authors),), (), (), unique=True
+        )
     if kinds is not None:
-        return Access("event k INDEXED BY event_kind", (("k.kind", kinds),), (), (), unique=True)
-    return Access("event k INDEXED BY event_time", (), (), (), unique=True)
+        return AccessPath(
+            "event k INDEXED BY event_kind", (("k.kind", kinds),), (), (), unique=True
+        )
+    return AccessPath("event k INDEXED BY event_time", (), (), (), unique=True)
 
 
 def _of_tag(
@@ -139,7 +143,7 @@ class Statement(NamedTuple):
     params: tuple[Param, ...]
 
 
-class Window(NamedTuple):
+class TimeBounds(NamedTuple):
     """Bounds on `created_at`, both inclusive; None: open."""
 
     since: int | None = None
@@ -147,7 +151,12 @@ class Window(NamedTuple):
 
 
 def select(
-    chosen: Access, columns: str, window: Window, *, limit: int | None = None, order: str = ""
+    chosen: AccessPath,
+    columns: str,
+    window: TimeBounds,
+    *,
+    limit: int | None = None,
+    order: str = "",
 ) -> Statement:
     """One statement over all ranges of the access path.
 
@@ -197,7 +206,7 @@ _NEWEST = "k.created_at DESC"
 _EVENTS = f"SELECT {EVENT_COLUMNS} FROM {EVENT_TABLES} WHERE e.seq IN"
 
 
-class Context(NamedTuple):
+class QueryContext(NamedTuple):
     """What a query needs beside the connection; `now` in Unix seconds."""
 
     hasher: TagHasher
@@ -206,7 +215,7 @@ class Context(NamedTuple):
     searchable: bool = False
 
 
-def plan(conn: sqlite3.Connection, context: Context, filter: Filter) -> Access:
+def plan(conn: sqlite3.Connection, context: QueryContext, filter: Filter) -> AccessPath:
     """The access path of a filter, with its authors looked up. Raises InvalidFilter."""
     if filter.search is not None and not context.searchable:
         raise InvalidFilter("filter: this store was made without search")
@@ -230,7 +239,9 @@ def expired_at(conn: sqlite3.Connection, now: int) -> int | None:
     return now if row else None
 
 
-def events(conn: sqlite3.Connection, context: Context, filters: Sequence[Filter]) -> list[Event]:
+def events(
+    conn: sqlite3.Connection, context: QueryContext, filters: Sequence[Filter]
+) -> list[Event]:
     """What matches any of the filters, each once, newest first, then by id."""
     if len(filters) == 1:
         return _sorted(of_filter(conn, context, filters[0]))
@@ -247,7 +258,7 @@ def _sorted(events: Iterable[Event]) -> list[Event]:
     return ordered
 
 
-def of_filter(conn: sqlite3.Connection, context: Context, filter: Filter) -> list[Event]:
+def of_filter(conn: sqlite3.Connection, context: QueryContext, filter: Filter) -> list[Event]:
     """What matches one filter, cut to its limit; in no order."""
     seqs = keys(conn, context, filter, filter.limit)
     found = read_events(rows_in(conn, _EVENTS, seqs))
@@ -260,7 +271,7 @@ def of_filter(conn: sqlite3.Connection, context: Context, filter: Filter) -> lis
 
 
 def _without_collisions(
-    conn: sqlite3.Connection, context: Context, filter: Filter, limit: int
+    conn: sqlite3.Connection, context: QueryContext, filter: Filter, limit: int
 ) -> list[Event]:
     """Two tag values share a hash: look at everything, and cut what is real."""
     found = read_events(rows_in(conn, _EVENTS, keys(conn, context, filter, None)))
@@ -268,11 +279,11 @@ def _without_collisions(
 
 
 def keys(
-    conn: sqlite3.Connection, context: Context, filter: Filter, limit: int | None
+    conn: sqlite3.Connection, context: QueryContext, filter: Filter, limit: int | None
 ) -> list[int]:
     """The seqs of what matches, the newest `limit` of them; in no order."""
     chosen = plan(conn, context, filter)
-    window = Window(filter.since, filter.until)
+    window = TimeBounds(filter.since, filter.until)
     if chosen.nothing or limit == 0:
         return []
     if limit is None:
@@ -283,7 +294,7 @@ def keys(
     return _cut(conn, chosen, conn.execute(*newest).fetchall(), limit)
 
 
-def _by_kind(conn: sqlite3.Connection, chosen: Access) -> Access:
+def _by_kind(conn: sqlite3.Connection, chosen: AccessPath) -> AccessPath:
     """Split the range of a tag by the kinds that are in it, so that each is in the order of time.
 
     Beyond MANY_KINDS, or MANY_VALUES, SQLite sorts what is found.
@@ -315,7 +326,7 @@ SELECT kind FROM held WHERE kind IS NOT NULL LIMIT ?2
 """
 
 
-def _cut(conn: sqlite3.Connection, chosen: Access, found: list[Key], limit: int) -> list[int]:
+def _cut(conn: sqlite3.Connection, chosen: AccessPath, found: list[Key], limit: int) -> list[int]:
     """The newest `limit`; of those that share the last second, the ones with the lowest ids."""
     if len(found) <= limit:
         return [seq for _, seq in found]
@@ -323,12 +334,12 @@ def _cut(conn: sqlite3.Connection, chosen: Access, found: list[Key], limit: int)
     newer = [seq for at, seq in found if at > last]
     if found[limit][0] < last:
         return [seq for _, seq in found[:limit]]
-    tied = {seq for (seq,) in conn.execute(*select(chosen, "k.seq", Window(last, last)))}
+    tied = {seq for (seq,) in conn.execute(*select(chosen, "k.seq", TimeBounds(last, last)))}
     ranked = sorted((id_, seq) for seq, id_ in rows_in(conn, _IDS, list(tied)))
     return newer + [seq for _, seq in ranked[: limit - len(newer)]]
 
 
-class Page(NamedTuple):
+class QueryPage(NamedTuple):
     """A part of an answer, newest first, then by id.
 
     `more`: there may be further events. They are no newer than `last`; of those of that second,
@@ -343,13 +354,13 @@ class Page(NamedTuple):
 
 def page(
     conn: sqlite3.Connection,
-    context: Context,
+    context: QueryContext,
     filters: Sequence[Filter],
     most_bytes: int,
     skip: Collection[str],
     *,
     least_one: bool,
-) -> Page:
+) -> QueryPage:
     """The newest events of a union without those of `skip`, as many as `most_bytes` hold.
 
     Sizes are known before any content is read, as SQLite keeps the length of a value before it.
@@ -371,10 +382,10 @@ def page(
     if any(filter.tags for filter in filters):
         real = [event for event in real if any(filter.matches(event) for filter in filters)]
     if not taken:
-        return Page([], more=bool(rows))
+        return QueryPage([], more=bool(rows))
     last = taken[-1][0]
     tied = frozenset(row[1] for row in taken if row[0] == last)
-    return Page(_sorted(real), -last, tied, more or len(taken) < len(rows))
+    return QueryPage(_sorted(real), -last, tied, more or len(taken) < len(rows))
 
 
 def _within(

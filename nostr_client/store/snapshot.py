@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from nostr_client.codecs.event import Event
     from nostr_client.codecs.filters import Filter
-    from nostr_client.store.select import Context
+    from nostr_client.store.select import QueryContext
 
 
 class Snapshot:
@@ -22,7 +22,7 @@ class Snapshot:
     It is good for as long as the call of `EventStore.snapshot` that made it.
     """
 
-    def __init__(self, conn: sqlite3.Connection, context: Context) -> None:
+    def __init__(self, conn: sqlite3.Connection, context: QueryContext) -> None:
         self._conn = conn
         self._context = context
 
@@ -50,10 +50,10 @@ if TYPE_CHECKING:
 
     from nostr_client.codecs.event import Event
     from nostr_client.codecs.filters import Filter
-    from nostr_client.store.select import Page
+    from nostr_client.store.select import QueryPage
 
     ReadPage = Callable[[int, str], Awaitable[list[Event]]]
-    Fetch = Callable[[Filter, frozenset[str]], Awaitable[Page]]
+    Fetch = Callable[[Filter, frozenset[str]], Awaitable[QueryPage]]
     """The newest page of a filter, which has a limit, without some ids."""
 
 PAGE = 1_000

@@ -24,7 +24,7 @@ from nostr_client.store.schema import HASH_KEY, STORE
 from nostr_client.store.search import SEARCH
 from nostr_client.store.snapshot import Snapshot, ascending, stream
 from nostr_client.store.sync_memory import SYNC
-from nostr_client.store.verify import Verifier
+from nostr_client.store.verify import StoreVerifier
 
 if TYPE_CHECKING:
     import sqlite3
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from nostr_client.codecs.event import Event
     from nostr_client.codecs.filters import Filter
     from nostr_client.codecs.keys import VerifiedEvent
-    from nostr_client.store.base import Outcome, StoreStats, VerifyReport
+    from nostr_client.store.base import SaveOutcome, StoreStats, VerifyReport
     from nostr_client.store.maintain import OnRemove
     from nostr_client.store.migrate import Schema
     from nostr_client.store.save import OnBatch
-    from nostr_client.store.select import Context, Page
+    from nostr_client.store.select import QueryContext, QueryPage
     from nostr_client.store.verify import Progress
 
 T = TypeVar("T")
@@ -138,7 +138,7 @@ class SqliteStore(EventStore):
         """True when contents are indexed, so that `search` (NIP-50) is answered."""
         return self._searchable
 
-    async def save(self, events: Sequence[VerifiedEvent]) -> list[Outcome]:
+    async def save(self, events: Sequence[VerifiedEvent]) -> list[SaveOutcome]:
         plain = [verified.event for verified in events]
         kept = [one for one in plain if not is_ephemeral(one.kind)]
         if not kept:
@@ -146,7 +146,7 @@ class SqliteStore(EventStore):
         async with self.room.reserved(kept):
             return await self._save(plain)
 
-    async def _save(self, events: Sequence[Event]) -> list[Outcome]:
+    async def _save(self, events: Sequence[Event]) -> list[SaveOutcome]:
         return await self._written(lambda conn: self._saver.save(conn, events, self._now()))
 
     async def query(self, filters: Sequence[Filter]) -> list[Event]:
@@ -204,7 +204,7 @@ class SqliteStore(EventStore):
         skip: frozenset[str] = frozenset(),
         *,
         least_one: bool = True,
-    ) -> Page:
+    ) -> QueryPage:
         return await self.database.read(
             lambda conn: select.page(
                 conn, self._context(), filters, most_bytes, skip, least_one=least_one
@@ -275,7 +275,9 @@ class SqliteStore(EventStore):
 
         `progress` is called in a thread, with events done and events in all.
         """
-        report = await self.database.read(lambda conn: Verifier(conn, self._hasher, progress).run())
+        report = await self.database.read(
+            lambda conn: StoreVerifier(conn, self._hasher, progress).run()
+        )
         path = self.database.path
         if path is None:
             return report
@@ -318,14 +320,14 @@ class SqliteStore(EventStore):
                 await self.fingerprints.tidy(fingerprint_tables.LONG // 2)
         return result
 
-    def _writer_context(self) -> Context:
+    def _writer_context(self) -> QueryContext:
         return self._context()._replace(hasher=self._saver.hasher, authors=self._saver.authors)
 
     def _now(self) -> int:
         return int(self._clock())
 
-    def _context(self) -> Context:
-        return select.Context(self._hasher, self._authors, self._now(), self._searchable)
+    def _context(self) -> QueryContext:
+        return select.QueryContext(self._hasher, self._authors, self._now(), self._searchable)
 
 
 def read_hash_key(conn: sqlite3.Connection) -> bytes:

@@ -14,9 +14,9 @@ from nostr_client.codecs import kinds
 from nostr_client.codecs.event import Event
 from nostr_client.errors import StoreCorrupt
 from nostr_client.store import rules
-from nostr_client.store.base import Status
+from nostr_client.store.base import SaveStatus
 from nostr_client.store.rows import check_numbers, decode_tags
-from nostr_client.store.rules import Address, Known, Version, d_of, expiration
+from nostr_client.store.rules import Coordinate, PriorState, Version, d_of, expiration
 
 if TYPE_CHECKING:
     import sqlite3
@@ -29,7 +29,7 @@ LIGHT: Final = "e.seq, e.id, u.pubkey, e.created_at, e.kind, e.d, e.exp, e.tags"
 _FROM: Final = "FROM event e JOIN author u ON u.a = e.a"
 
 
-class Row(NamedTuple):
+class EventRow(NamedTuple):
     """What the tables are made of; `seq` is None for an archive's event."""
 
     seq: int | None
@@ -42,9 +42,9 @@ class Row(NamedTuple):
     tags: tuple[tuple[str, ...], ...]
 
 
-def row_of(event: Event) -> Row:
+def row_of(event: Event) -> EventRow:
     """The columns of an event."""
-    return Row(
+    return EventRow(
         None,
         bytes.fromhex(event.id),
         bytes.fromhex(event.pubkey),
@@ -56,7 +56,7 @@ def row_of(event: Event) -> Row:
     )
 
 
-def event_of(row: Row) -> Event:
+def event_of(row: EventRow) -> Event:
     """The event of a row, without content and signature, which no rule looks at."""
     return Event(row.id.hex(), row.pubkey.hex(), row.created_at, row.kind, row.tags, "", "")
 
@@ -67,7 +67,7 @@ def from_store(
     *,
     kinds: Sequence[int] = (),
     skip: Container[int] = (),
-) -> Iterator[Row]:
+) -> Iterator[EventRow]:
     """Every event before `next_seq` (None: all), in the order of arrival.
 
     `kinds`: only these (none: all). `skip`: events by seq that are left out. Raises StoreCorrupt.
@@ -83,13 +83,13 @@ def from_store(
         after = rows[-1][0]
 
 
-def stored_row(row: Sequence[Any]) -> Row:
+def stored_row(row: Sequence[Any]) -> EventRow:
     """A row of LIGHT. Raises StoreCorrupt."""
     seq, id_, pubkey, created_at, kind, d, exp, tags = row
     check_numbers(created_at, kind)
     if not (isinstance(id_, bytes) and isinstance(pubkey, bytes)):
         raise StoreCorrupt("an event's row is damaged")
-    return Row(seq, id_, pubkey, created_at, kind, d, exp, stored_tags(tags))
+    return EventRow(seq, id_, pubkey, created_at, kind, d, exp, stored_tags(tags))
 
 
 def stored_tags(tags: object) -> tuple[tuple[str, ...], ...]:
@@ -106,12 +106,12 @@ class Tombstones:
         self._urls = urls
         self._now = now
         self._vanished: dict[str, int] = {}
-        self._deletions: list[Row] = []
+        self._deletions: list[EventRow] = []
         self._ids: set[tuple[bytes, bytes]] = set()
-        self._until: dict[Address, int] = {}
-        self._best: dict[Address, Version] = {}
+        self._until: dict[Coordinate, int] = {}
+        self._best: dict[Coordinate, Version] = {}
 
-    def note(self, rows: Iterable[Row]) -> None:
+    def note(self, rows: Iterable[EventRow]) -> None:
         """First pass: who asks to vanish or to delete; the requests of a set are few."""
         for row in rows:
             if row.kind == kinds.VANISH and not self._expired(row):
@@ -135,7 +135,7 @@ class Tombstones:
                 self._until[address] = until
         self._deletions = []
 
-    def rank(self, rows: Iterable[Row]) -> None:
+    def rank(self, rows: Iterable[EventRow]) -> None:
         """Second pass: the best living version of each address."""
         for row in rows:
             address = address_of(row)
@@ -146,45 +146,45 @@ class Tombstones:
             if best is None or version.beats(best):
                 self._best[address] = version
 
-    def status(self, row: Row) -> Status:
+    def status(self, row: EventRow) -> SaveStatus:
         """What a store answers to a row of the set, duplicates aside."""
         address = address_of(row)
         refused = self._refused(row, address)
         if refused is not None:
             return refused
         if address is not None and self._best[address].id != row.id.hex():
-            return Status.SUPERSEDED
-        return Status.STORED
+            return SaveStatus.SUPERSEDED
+        return SaveStatus.STORED
 
-    def _refused(self, row: Row, address: Address | None) -> Status | None:
-        known = Known(
+    def _refused(self, row: EventRow, address: Coordinate | None) -> SaveStatus | None:
+        known = PriorState(
             deleted=self._is_deleted(row),
             deleted_until=None if address is None else self._until.get(address),
             vanished_until=self._vanished_until(row),
         )
         ends, now = (None, 0) if self._now is None else (row.exp, self._now)
         status, _ = rules.verdict(event_of(row), known, ends, now)
-        return None if status is Status.STORED else status
+        return None if status is SaveStatus.STORED else status
 
-    def _is_deleted(self, row: Row) -> bool:
+    def _is_deleted(self, row: EventRow) -> bool:
         if row.kind != kinds.GIFT_WRAP:
             return (row.id, row.pubkey) in self._ids
         keys = map(bytes.fromhex, filter(rules.is_id, rules.owners(event_of(row))))
         return any((row.id, key) in self._ids for key in keys)
 
-    def _vanished_until(self, row: Row) -> int | None:
+    def _vanished_until(self, row: EventRow) -> int | None:
         if not self._vanished:
             return None
         keys = rules.owners(event_of(row))
         until = max((self._vanished[key] for key in keys if key in self._vanished), default=None)
         return until if until is not None and row.created_at <= until else None
 
-    def _expired(self, row: Row) -> bool:
+    def _expired(self, row: EventRow) -> bool:
         return self._now is not None and row.exp is not None and row.exp <= self._now
 
 
 def tombstones(
-    rows: Callable[[], Iterable[Row]], urls: Collection[str], now: int | None
+    rows: Callable[[], Iterable[EventRow]], urls: Collection[str], now: int | None
 ) -> Tombstones:
     """What the requests of a set block; `rows` is called twice.
 
@@ -198,6 +198,6 @@ def tombstones(
     return found
 
 
-def address_of(row: Row) -> Address | None:
+def address_of(row: EventRow) -> Coordinate | None:
     """What a row is a version of."""
-    return None if row.d is None else Address(row.kind, row.pubkey.hex(), row.d)
+    return None if row.d is None else Coordinate(row.kind, row.pubkey.hex(), row.d)

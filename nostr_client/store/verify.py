@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from nostr_client.codecs.keys import verify_many
 from nostr_client.errors import InvalidEvent, InvalidInput, StoreCorrupt
 from nostr_client.store import digest, search
-from nostr_client.store.base import PROBLEMS_KEPT, Found, Problem, VerifyReport
+from nostr_client.store.base import PROBLEMS_KEPT, DifferenceLog, StoreProblem, VerifyReport
 from nostr_client.store.derived import DerivedCheck
 from nostr_client.store.maintain import has_search
 from nostr_client.store.rows import EVENT_COLUMNS, EVENT_TABLES, in_parts, read_event
@@ -35,7 +35,7 @@ AND value > (SELECT ifnull(max(seq), 0) FROM event)
 _ORPHANS = "SELECT hex(id) FROM event WHERE a NOT IN (SELECT a FROM author)"
 
 
-class Verifier:
+class StoreVerifier:
     """One pass over one snapshot; `progress` is called with events done and events in all."""
 
     def __init__(
@@ -47,7 +47,7 @@ class Verifier:
         self._events = 0
         self._tags = 0
         self._found = 0
-        self._problems: list[Problem] = []
+        self._problems: list[StoreProblem] = []
         self._damaged: set[int] = set()
 
     def run(self) -> VerifyReport:
@@ -72,7 +72,7 @@ class Verifier:
     def _add(self, id_: str, what: str) -> None:
         self._found += 1
         if len(self._problems) < PROBLEMS_KEPT:
-            self._problems.append(Problem(id_, what))
+            self._problems.append(StoreProblem(id_, what))
 
     def _pages(self) -> None:
         for (text,) in self._conn.execute(f"PRAGMA integrity_check({PROBLEMS_KEPT})"):
@@ -101,7 +101,7 @@ class Verifier:
 
     def _derived(self) -> None:
         """What is derived from the events; a repair is not this one's task."""
-        found = Found()
+        found = DifferenceLog()
         try:
             DerivedCheck(self._conn, self._hasher, found, damaged=self._damaged).run()
         except (StoreCorrupt, InvalidInput) as error:  # a filter that is none, say

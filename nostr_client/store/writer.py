@@ -27,7 +27,7 @@ HERE_LIMIT = 500
 file, which waits for the disk."""
 
 
-class Job:
+class WriteJob:
     """One call of the caller: what to run, and the future of the event loop that waits.
 
     `alone`: outside any transaction, sharing it with nobody.
@@ -100,7 +100,7 @@ class Writer:
     def __init__(self, conn: sqlite3.Connection, *, group_limit: int, name: str) -> None:
         self._conn = conn
         self._group_limit = group_limit
-        self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[WriteJob | None] = queue.SimpleQueue()
         self._turn = threading.Lock()
         self._patience = Patience(conn)
         self._here = 0
@@ -112,10 +112,10 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: WriteJob) -> None:
         self._queue.put(job)
 
-    def run_here(self, job: Job) -> bool:
+    def run_here(self, job: WriteJob) -> bool:
         """Run a job in the calling thread, where nothing waits or runs; False: nothing was done.
 
         It waits neither for another program's lock nor for the disk to take the log.
@@ -145,7 +145,7 @@ class Writer:
                 self._run_group(group)
                 _settle(group)
 
-    def _run_group(self, group: Sequence[Job]) -> None:
+    def _run_group(self, group: Sequence[WriteJob]) -> None:
         with self._turn:
             self._here = 0
             self._patience.regain()
@@ -154,7 +154,7 @@ class Writer:
             else:
                 self._commit(group, here=False)
 
-    def _commit(self, jobs: Sequence[Job], *, here: bool) -> None:
+    def _commit(self, jobs: Sequence[WriteJob], *, here: bool) -> None:
         committed = commit_together(self._conn, jobs)
         for job in jobs:
             if isinstance(job.error, StoreFull):
@@ -168,9 +168,9 @@ class Writer:
             if caught.error is not None:
                 _fail_all(jobs, caught.error)
 
-    def _take(self) -> tuple[list[Job], bool]:
+    def _take(self) -> tuple[list[WriteJob], bool]:
         """Wait for one job, then take what else is already queued, up to the group's limit."""
-        jobs: list[Job] = []
+        jobs: list[WriteJob] = []
         while len(jobs) < self._group_limit:
             try:
                 job = self._queue.get(block=not jobs)
@@ -183,9 +183,9 @@ class Writer:
         return jobs, True
 
 
-def _groups(jobs: Sequence[Job]) -> list[list[Job]]:
+def _groups(jobs: Sequence[WriteJob]) -> list[list[WriteJob]]:
     """Neighbours that may share a transaction; a job that runs alone is a group of its own."""
-    groups: list[list[Job]] = []
+    groups: list[list[WriteJob]] = []
     for job in jobs:
         if groups and not job.alone and not groups[-1][0].alone:
             groups[-1].append(job)
@@ -194,13 +194,13 @@ def _groups(jobs: Sequence[Job]) -> list[list[Job]]:
     return groups
 
 
-def run_alone(conn: sqlite3.Connection, job: Job) -> None:
+def run_alone(conn: sqlite3.Connection, job: WriteJob) -> None:
     """Run a job outside any transaction: VACUUM, checkpoints, reads of a store in memory."""
     job.run(conn)
     _roll_back(conn)
 
 
-def commit_together(conn: sqlite3.Connection, jobs: Sequence[Job]) -> bool:
+def commit_together(conn: sqlite3.Connection, jobs: Sequence[WriteJob]) -> bool:
     """Run jobs in one transaction; one that raises is undone alone, a lost commit fails all.
 
     Returns whether the transaction was committed.
@@ -237,7 +237,7 @@ def _overwrite_lost_commit(conn: sqlite3.Connection) -> None:
     _roll_back(conn)
 
 
-def _run_one(conn: sqlite3.Connection, job: Job, *, savepoint: bool) -> None:
+def _run_one(conn: sqlite3.Connection, job: WriteJob, *, savepoint: bool) -> None:
     if savepoint:
         conn.execute("SAVEPOINT job")
     job.run(conn)
@@ -259,7 +259,7 @@ def _roll_back(conn: sqlite3.Connection) -> None:
             conn.execute("ROLLBACK")
 
 
-def _fail_all(jobs: Sequence[Job], lost: BaseException) -> None:
+def _fail_all(jobs: Sequence[WriteJob], lost: BaseException) -> None:
     """The transaction is gone: nobody may believe that theirs was kept."""
     for job in jobs:
         if job.error is None:
@@ -275,8 +275,8 @@ def _copy(error: BaseException) -> BaseException:
     return copy
 
 
-def _settle(jobs: Sequence[Job]) -> None:
-    by_loop: dict[asyncio.AbstractEventLoop, list[Job]] = {}
+def _settle(jobs: Sequence[WriteJob]) -> None:
+    by_loop: dict[asyncio.AbstractEventLoop, list[WriteJob]] = {}
     for job in jobs:
         by_loop.setdefault(job.loop, []).append(job)
     for loop, group in by_loop.items():
@@ -286,6 +286,6 @@ def _settle(jobs: Sequence[Job]) -> None:
             continue  # that loop is closed: nobody waits there any more
 
 
-def _settle_here(jobs: Sequence[Job]) -> None:
+def _settle_here(jobs: Sequence[WriteJob]) -> None:
     for job in jobs:
         job.settle()

@@ -10,17 +10,17 @@ from collections import Counter, deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from nostr_client.network.waiting import Gate
-from nostr_client.store.base import Status
-from nostr_client.sync.memory import ANYWHERE, CUT, SETTLED, Note, Place, Side, Verdict
+from nostr_client.store.base import SaveStatus
+from nostr_client.sync.memory import ANYWHERE, CUT, SETTLED, RefusalNote, RelayAndKey, Side, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from nostr_client.store.base import EventStore, Outcome
+    from nostr_client.store.base import EventStore, SaveOutcome
     from nostr_client.sync.memory import SyncMemory
     from nostr_client.sync.options import SyncOptions
 
-_FORGOTTEN = (Status.EPHEMERAL, Status.INVALID)
+_FORGOTTEN = (SaveStatus.EPHEMERAL, SaveStatus.INVALID)
 """What the store keeps no note of."""
 
 _CHUNK = 2_000
@@ -75,7 +75,7 @@ class DownloadQueue:
         self._open: dict[str, int] = {}
         self._needed: set[bytes] = set()
         self._had: set[bytes] = set()
-        self._places: dict[str, Place] = {}
+        self._places: dict[str, RelayAndKey] = {}
         self._withheld: dict[str, dict[bytes, str]] = {}
         self._skipped: dict[str, dict[bytes, str]] = {}
         self._due: dict[str, set[bytes]] = {}
@@ -90,7 +90,7 @@ class DownloadQueue:
         """How many ids any relay named and the store lacked."""
         return len(self._needed)
 
-    def enter(self, place: Place) -> None:
+    def enter(self, place: RelayAndKey) -> None:
         """A relay takes part."""
         relay = place.relay
         self._places[relay] = place
@@ -189,19 +189,19 @@ class DownloadQueue:
                 self._open[relay] -= 1
         self._gate.wake()
 
-    def saved(self, outcomes: Sequence[Outcome]) -> list[bytes]:
+    def saved(self, outcomes: Sequence[SaveOutcome]) -> list[bytes]:
         """Close the ids that the store knows from now on; gives the others, for `declined`."""
         self.came([bytes.fromhex(one.id) for one in outcomes if one.status not in _FORGOTTEN])
         return [bytes.fromhex(one.id) for one in outcomes if one.status in _FORGOTTEN]
 
     async def declined(self, ids: Sequence[bytes]) -> None:
         """Remember that our store does not keep these, whichever relay sends them."""
-        notes = dict.fromkeys(ids, Note(Verdict.UNFIT, "no event that a store keeps"))
+        notes = dict.fromkeys(ids, RefusalNote(Verdict.UNFIT, "no event that a store keeps"))
         if ids:
             await self._memory.note(ANYWHERE, Side.DOWN, notes, self._options)
         self.came(ids)
 
-    async def withheld(self, relay: str, notes: Mapping[bytes, Note]) -> None:
+    async def withheld(self, relay: str, notes: Mapping[bytes, RefusalNote]) -> None:
         """The relay named these and does not send them now: not asked of it again in this run."""
         if not notes:
             return

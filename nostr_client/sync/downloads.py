@@ -19,7 +19,7 @@ from nostr_client.errors import (
     RelayRefused,
 )
 from nostr_client.network.ingest import Skip, plain
-from nostr_client.store.base import Outcome
+from nostr_client.store.base import SaveOutcome
 from nostr_client.sync.memory import BROKE, NOT_SENT, UNASKED, UNSOUND
 from nostr_client.sync.tally import RelayOut
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from nostr_client.network.ingest import Ingest, Result
     from nostr_client.network.relay import Relay
     from nostr_client.sync.download_queue import DownloadQueue
-    from nostr_client.sync.memory import Note
+    from nostr_client.sync.memory import RefusalNote
     from nostr_client.sync.options import SyncOptions
-    from nostr_client.sync.tally import Tally
+    from nostr_client.sync.tally import RelayTally
 
 
 class _Reply:
@@ -59,7 +59,7 @@ class Downloads:
         ingest: Ingest,
         filters: Sequence[Filter],
         options: SyncOptions,
-        tally: Tally,
+        tally: RelayTally,
     ) -> None:
         self._relay = relay
         self._queue = queue
@@ -137,7 +137,7 @@ class Downloads:
         results: Sequence[Result],
     ) -> None:
         """Count what was stored at once, so that nobody asks for it again."""
-        outcomes = [one for one in results if isinstance(one, Outcome)]
+        outcomes = [one for one in results if isinstance(one, SaveOutcome)]
         reply.came.update(bytes.fromhex(one.id) for one in outcomes)
         if Skip.UNWANTED in results:  # then all of them are
             reply.unasked.update(bytes.fromhex(plain(one).id) for one in events)
@@ -150,7 +150,7 @@ class Downloads:
         self._tally.moves += len(outcomes)
         reply.declined += self._queue.saved(outcomes)
 
-    async def _withheld(self, ids: Sequence[bytes], note: Note) -> None:
+    async def _withheld(self, ids: Sequence[bytes], note: RefusalNote) -> None:
         if not ids:
             return
         await self._queue.withheld(self._relay.url, dict.fromkeys(ids, note))

@@ -15,7 +15,7 @@ from nostr_client.errors import RelayError
 from nostr_client.negentropy.matching import Ids
 from nostr_client.network.paging.snapshot import Edge, prove_floor, up_to
 from nostr_client.sync.job import items_of
-from nostr_client.sync.windows import Window
+from nostr_client.sync.windows import SyncWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from nostr_client.network.relay import Relay
     from nostr_client.store.base import EventStore
     from nostr_client.sync.items import Items
-    from nostr_client.sync.job import Job
+    from nostr_client.sync.job import SyncJob
     from nostr_client.sync.options import Mode, SyncOptions
     from nostr_client.sync.pages import Pages
-    from nostr_client.sync.tally import Tally
+    from nostr_client.sync.tally import RelayTally
 
 _CHUNK: Final = 500
 """Ids looked up at once."""
@@ -40,10 +40,10 @@ UNPROVEN: Final = "it is not proven that the relay compared all its events"
 
 
 @dataclass(slots=True)
-class Compared:
+class WindowResult:
     """One window after its session: ids that only we have, and packed ids that only it has."""
 
-    window: Window
+    window: SyncWindow
     have: dict[bytes, None]
     need: bytearray
     shared: Edge | None = None
@@ -75,12 +75,12 @@ class Floors:
     def __init__(
         self,
         relay: Relay,
-        job: Job,
+        job: SyncJob,
         store: EventStore | None,
         pages: Pages | None,
         options: SyncOptions,
         mode: Mode,
-        tally: Tally,
+        tally: RelayTally,
     ) -> None:
         self._relay = relay
         self._job = job
@@ -90,7 +90,7 @@ class Floors:
         self._mode = mode
         self._tally = tally
 
-    async def prove_early(self, one: Compared) -> None:
+    async def prove_early(self, one: WindowResult) -> None:
         """Try the proof at the oldest event that both have, while downloads go on.
 
         A short page of known events proves the floor, wherever below it lies.
@@ -101,7 +101,7 @@ class Floors:
             except RelayError:
                 return
 
-    async def lacking(self, one: Compared) -> Sequence[bytes]:
+    async def lacking(self, one: WindowResult) -> Sequence[bytes]:
         """The ids of a window that the relay lacks; call it when what it named has come.
 
         What the relay left out of the session is read by REQ, where that is allowed; else the
@@ -123,23 +123,23 @@ class Floors:
             self._tally.lacks(f"{UNPROVEN}: {error}")
         return list(one.have)
 
-    async def _proof(self, one: Compared, floor: Edge | None) -> Proof:
+    async def _proof(self, one: WindowResult, floor: Edge | None) -> Proof:
         """The early proof where it decides already, else the proof at the floor."""
         early = one.early
         if early is not None and not early.failed and (early.beyond or floor == one.shared):
             return early
         return await self._prove(one, floor)
 
-    async def _prove(self, one: Compared, floor: Edge | None) -> Proof:
+    async def _prove(self, one: WindowResult, floor: Edge | None) -> Proof:
         needed = frozenset(Ids(bytes(one.need)))
         return await prove_floor(self._relay, self._filters(one.window), floor, needed=needed)
 
-    async def _floor(self, one: Compared) -> Edge | None:
+    async def _floor(self, one: WindowResult) -> Edge | None:
         """The oldest edge of what the relay is known to have; None: no time is known."""
         edges = await self._needed_edges(one) if self._mode.downloads else []
         return Edge.oldest([one.shared, *edges])
 
-    async def _needed_edges(self, one: Compared) -> list[Edge]:
+    async def _needed_edges(self, one: WindowResult) -> list[Edge]:
         """The oldest edges of what was downloaded, one of each read of the store."""
         needed = set(Ids(bytes(one.need)))
         if len(needed) <= _CHUNK:
@@ -158,10 +158,10 @@ class Floors:
                 edges.append(Edge(second, frozenset(needed.intersection(there))))
         return edges
 
-    def _filters(self, window: Window) -> Sequence[Filter]:
+    def _filters(self, window: SyncWindow) -> Sequence[Filter]:
         return [window.filter] if window.event_id is None else self._job.filters
 
-    async def _counts(self, one: Compared, proof: Proof) -> bool:
+    async def _counts(self, one: WindowResult, proof: Proof) -> bool:
         """Whether the relay counts as many events as it compared; asked where nothing moves."""
         if self._mode.moves or proof.beyond:
             return False
@@ -175,7 +175,7 @@ class Floors:
         needed = len(set(Ids(bytes(one.need))))
         return exact and answer.count == len(one.window.items) - len(one.have) + needed
 
-    async def _absent(self, one: Compared) -> list[bytes]:
+    async def _absent(self, one: WindowResult) -> list[bytes]:
         """Those of our ids that a REQ by ids does not bring."""
         absent = list(one.have)
         size = min(PROBED, self._options.batch)
@@ -187,7 +187,7 @@ class Floors:
         return absent
 
     async def _read_below(
-        self, pages: Pages, one: Compared, floor: Edge | None, proof: Proof
+        self, pages: Pages, one: WindowResult, floor: Edge | None, proof: Proof
     ) -> Sequence[bytes]:
         """Read by REQ what lies at and below the floor, and take its word for that part.
 
@@ -203,13 +203,13 @@ class Floors:
         for filter in self._filters(one.window):
             below = filter if until is None else up_to(filter, until)
             items = await self._held(one.window, below)
-            absent = await pages.read(Window(below, items))
+            absent = await pages.read(SyncWindow(below, items))
             for key in _each(items):
                 lacking.pop(key, None)
             lacking.update(dict.fromkeys(key for key in absent or () if key not in named))
         return list(lacking)
 
-    async def _held(self, window: Window, below: Filter) -> Items:
+    async def _held(self, window: SyncWindow, below: Filter) -> Items:
         """What is held of a part of a window; without a store it is what the window began with."""
         if self._store is None:
             return window.items.between(below.since, below.until)

@@ -28,7 +28,7 @@ _ROUND_WORTH: Final = 2
 """New ids that earn a session one more round: an honest one brings more, but for the descent."""
 
 
-class Kind(Enum):
+class RefusalKind(Enum):
     """What a refusal asks of us."""
 
     OVERFLOW = auto()  # more records than the relay works through: a smaller window
@@ -52,7 +52,7 @@ class Refusal(msgspec.Struct, frozen=True):
     `by_neg_err`: it came as NEG-ERR, which proves that the relay speaks NIP-77.
     """
 
-    kind: Kind
+    kind: RefusalKind
     reason: str
     most: int | None = None
     by_neg_err: bool = False
@@ -64,7 +64,7 @@ class Suspicion(msgspec.Struct, frozen=True):
     `sure`: it speaks of negentropy, or of what we may have done; else of anything.
     """
 
-    kind: Kind
+    kind: RefusalKind
     reason: str
     sure: bool = True
 
@@ -82,7 +82,7 @@ Frame = NegMsg | NegErr | Closed | Notice
 RoundResult = Learned | Refusal | Suspicion | None
 
 
-class Talk:
+class InitiatorSession:
     """See the module; `first()` gives the first message, `hear` takes each frame.
 
     `patience`: rounds without anything new; give `credit` the number of new ids.
@@ -116,11 +116,13 @@ class Talk:
     def _message(self, message: bytes) -> Learned | Refusal:
         self.begun = True
         if self.rounds >= self._patience + self._credit:
-            return Refusal(Kind.BROKEN, f"does not converge within {plural(self.rounds, 'round')}")
+            return Refusal(
+                RefusalKind.BROKEN, f"does not converge within {plural(self.rounds, 'round')}"
+            )
         try:
             round_ = self._engine.reconcile(message)
         except NegentropyError as error:
-            return Refusal(Kind.BROKEN, clip(str(error)))
+            return Refusal(RefusalKind.BROKEN, clip(str(error)))
         return Learned(round_.have, round_.need, round_.message)
 
 
@@ -130,7 +132,7 @@ def no_message(frame: NegErr | Closed | Notice, begun: bool) -> Refusal | Suspic
         return _notice(frame.message, begun)
     if isinstance(frame, NegErr):
         said = refusal(frame.reason, most=frame.max_records, overflow=frame.overflow)
-        return msgspec.structs.replace(said, by_neg_err=said.kind is not Kind.UNSUPPORTED)
+        return msgspec.structs.replace(said, by_neg_err=said.kind is not RefusalKind.UNSUPPORTED)
     return refusal(frame.message or "closed: without a reason")
 
 
@@ -138,45 +140,53 @@ def _notice(text: str, begun: bool) -> Refusal | Suspicion | None:
     said = clip(text)
     if begun:
         about = _SPEAKS_OF_NEG.search(text) or reasons.classify(text) is Reason.TOO_MANY
-        return Suspicion(Kind.FAULT, said) if about else None
+        return Suspicion(RefusalKind.FAULT, said) if about else None
     if reasons.means_neg_unsupported(text):
-        return Refusal(Kind.UNSUPPORTED, said)
+        return Refusal(RefusalKind.UNSUPPORTED, said)
     found = refusal(text)
-    if found.kind in _AT_ONCE and (_SPEAKS_OF_NEG.search(text) or found.kind is Kind.OVERFLOW):
+    if found.kind in _AT_ONCE and (
+        _SPEAKS_OF_NEG.search(text) or found.kind is RefusalKind.OVERFLOW
+    ):
         return found
     if reasons.classify(text) is Reason.TOO_MANY:
-        return Refusal(Kind.BUSY, said)
-    sure = found.kind is not Kind.FAULT or bool(_SPEAKS_OF_NEG.search(text))
+        return Refusal(RefusalKind.BUSY, said)
+    sure = found.kind is not RefusalKind.FAULT or bool(_SPEAKS_OF_NEG.search(text))
     return Suspicion(found.kind, said, sure)
 
 
 _AT_ONCE: Final = (
-    Kind.OVERFLOW, Kind.TOO_OLD, Kind.BUSY, Kind.AUTH, Kind.UNSUPPORTED, Kind.DENIED, Kind.INVALID,
-)  # fmt: skip
+    RefusalKind.OVERFLOW,
+    RefusalKind.TOO_OLD,
+    RefusalKind.BUSY,
+    RefusalKind.AUTH,
+    RefusalKind.UNSUPPORTED,
+    RefusalKind.DENIED,
+    RefusalKind.INVALID,
+)
 """What a NOTICE about negentropy, in place of the first answer, can mean without a doubt."""
 
 _KINDS: Final = {
-    Reason.CLOSED: Kind.RESTART,
-    Reason.RATE_LIMITED: Kind.BUSY,
-    Reason.TOO_MANY: Kind.BUSY,
-    Reason.FILTER_NOT_FOUND: Kind.NOT_FOUND,
-    Reason.AUTH_REQUIRED: Kind.AUTH,
-    Reason.UNSUPPORTED: Kind.UNSUPPORTED,
-    Reason.RESTRICTED: Kind.DENIED,
-    Reason.BLOCKED: Kind.DENIED,
-    Reason.FILTER_INVALID: Kind.INVALID,
-    Reason.INVALID: Kind.INVALID,
+    Reason.CLOSED: RefusalKind.RESTART,
+    Reason.RATE_LIMITED: RefusalKind.BUSY,
+    Reason.TOO_MANY: RefusalKind.BUSY,
+    Reason.FILTER_NOT_FOUND: RefusalKind.NOT_FOUND,
+    Reason.AUTH_REQUIRED: RefusalKind.AUTH,
+    Reason.UNSUPPORTED: RefusalKind.UNSUPPORTED,
+    Reason.RESTRICTED: RefusalKind.DENIED,
+    Reason.BLOCKED: RefusalKind.DENIED,
+    Reason.FILTER_INVALID: RefusalKind.INVALID,
+    Reason.INVALID: RefusalKind.INVALID,
 }
 
 
 def refusal(reason: str, *, most: int | None = None, overflow: bool | None = None) -> Refusal:
     """What the reason of NEG-ERR or CLOSED asks of us."""
     if overflow if overflow is not None else reasons.is_overflow(reason):
-        kind = Kind.TOO_OLD if _TOO_OLD.search(reason) else Kind.OVERFLOW
+        kind = RefusalKind.TOO_OLD if _TOO_OLD.search(reason) else RefusalKind.OVERFLOW
         return Refusal(kind, clip(reason), most or reasons.max_records(reason))
     if _NEG_CROWD.search(reason):
-        return Refusal(Kind.BUSY, clip(reason))
-    kind = _KINDS.get(reasons.classify(reason), Kind.FAULT)
-    if kind in (Kind.FAULT, Kind.INVALID) and reasons.means_neg_unsupported(reason):
-        kind = Kind.UNSUPPORTED
+        return Refusal(RefusalKind.BUSY, clip(reason))
+    kind = _KINDS.get(reasons.classify(reason), RefusalKind.FAULT)
+    if kind in (RefusalKind.FAULT, RefusalKind.INVALID) and reasons.means_neg_unsupported(reason):
+        kind = RefusalKind.UNSUPPORTED
     return Refusal(kind, clip(reason))

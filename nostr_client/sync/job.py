@@ -12,7 +12,7 @@ from nostr_client.codecs.keys import VerifiedEvent
 from nostr_client.errors import InvalidFilter
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.sync.items import KeptItems, LocalItems, no_items, united
-from nostr_client.sync.windows import Window, plan
+from nostr_client.sync.windows import SyncWindow, plan
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -31,12 +31,12 @@ NO_LIMIT: Final = "a sync has no limit: give since and until instead"
 """Negentropy compares sets, and the newest few are another set on each relay."""
 
 
-class Job(msgspec.Struct, frozen=True):
+class SyncJob(msgspec.Struct, frozen=True):
     """`windows` are asked, oldest first; `fallback` where a relay takes no event as filter."""
 
     filters: tuple[Filter, ...]
-    windows: tuple[Window, ...]
-    fallback: tuple[Window, ...] = ()
+    windows: tuple[SyncWindow, ...]
+    fallback: tuple[SyncWindow, ...] = ()
     event: VerifiedEvent | None = None
     local: int = 0
     """Distinct events that are held."""
@@ -74,15 +74,15 @@ async def make_job(
     filters: Sequence[Filter],
     event: VerifiedEvent | None,
     size: int,
-) -> Job:
+) -> SyncJob:
     """Read what is held and cut it into windows of about `size` items. Raises StoreError."""
     parts = [(one, await items_of(store, one)) for one in filters]
     windows = tuple(window for one, items in parts for window in plan(one, items, size))
     whole = united([items for _, items in parts])
     if event is None:
-        return Job(tuple(filters), windows, local=len(whole))
-    first = Window(filters[0], whole, event_id=event.event.id)
-    return Job(tuple(filters), (first,), windows, event, len(whole))
+        return SyncJob(tuple(filters), windows, local=len(whole))
+    first = SyncWindow(filters[0], whole, event_id=event.event.id)
+    return SyncJob(tuple(filters), (first,), windows, event, len(whole))
 
 
 async def items_of(store: EventStore | None, filter: Filter) -> LocalItems:
@@ -98,7 +98,7 @@ async def prepared(
     filters: Sequence[Filter],
     event: VerifiedEvent | None,
     size: int,
-) -> AsyncIterator[Job]:
+) -> AsyncIterator[SyncJob]:
     """The job, over fingerprints that the store keeps where it keeps them for the filter.
 
     A large store that is compared as a whole begins to keep them here. Raises StoreError.
@@ -113,7 +113,7 @@ async def prepared(
     with store.fingerprints.storage(kept) as storage:
         (asked,) = filters
         items = KeptItems(storage, 0, len(storage)).between(asked.since, asked.until)
-        yield Job((asked,), tuple(plan(asked, items, size)), local=len(items))
+        yield SyncJob((asked,), tuple(plan(asked, items, size)), local=len(items))
 
 
 async def _register(store: SqliteStore, filter: Filter) -> None:

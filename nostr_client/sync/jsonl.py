@@ -16,7 +16,7 @@ from nostr_client.codecs.event import Event
 from nostr_client.errors import InvalidEvent, InvalidInput
 from nostr_client.network.ingest import Flow, Ingest, IngestOptions, Skip
 from nostr_client.network.verifier import ThreadVerifier
-from nostr_client.store.base import Outcome, Status
+from nostr_client.store.base import SaveOutcome, SaveStatus
 from nostr_client.store.event_lines import CUT_OFF, Lines, OpenArrays, parse_event_line, read_lines
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from nostr_client.codecs.keys import VerifiedEvent
     from nostr_client.network.ingest import Result
-    from nostr_client.store.event_lines import Line
+    from nostr_client.store.event_lines import NumberedLine
 
     Progress = Callable[[int, int], None]
 
@@ -45,10 +45,10 @@ REASONS_KEPT = 20
 """Different reasons that a report distinguishes; a hostile file could make one for each line."""
 
 
-class Target(Protocol):
+class ImportStore(Protocol):
     """What an import needs of a store."""
 
-    async def save(self, events: Sequence[VerifiedEvent]) -> list[Outcome]: ...
+    async def save(self, events: Sequence[VerifiedEvent]) -> list[SaveOutcome]: ...
 
     async def held(self, ids: Sequence[str]) -> set[str]: ...
 
@@ -61,7 +61,7 @@ class ImportReport(msgspec.Struct):
 
     lines: int = 0
     bytes: int = 0
-    statuses: dict[Status, int] = {}
+    statuses: dict[SaveStatus, int] = {}
     reasons: dict[str, int] = {}
     """Why lines are INVALID: the most frequent, at most REASONS_KEPT and "other"."""
     first_lines: dict[str, int] = {}
@@ -69,7 +69,7 @@ class ImportReport(msgspec.Struct):
 
     @property
     def stored(self) -> int:
-        return self.statuses.get(Status.STORED, 0)
+        return self.statuses.get(SaveStatus.STORED, 0)
 
     @property
     def whole(self) -> bool:
@@ -78,7 +78,7 @@ class ImportReport(msgspec.Struct):
 
 
 async def import_jsonl(
-    store: Target, lines: Lines, progress: Progress | None = None
+    store: ImportStore, lines: Lines, progress: Progress | None = None
 ) -> ImportReport:
     """Verify and save the events of every line; the rest is counted, with reasons and places.
 
@@ -105,7 +105,7 @@ async def import_jsonl(
 
 
 @asynccontextmanager
-async def _ingest(store: Target) -> AsyncIterator[Ingest]:
+async def _ingest(store: ImportStore) -> AsyncIterator[Ingest]:
     """An ingest whose verifier remembers nothing: the same event seldom stands in a file twice."""
     verifier = ThreadVerifier(chunk=CHUNK, workers=THREADS, remember=0)
     try:
@@ -133,9 +133,9 @@ class _Source:
         self._lists = read_lines(lines, CHUNK)
         self._broken: InvalidInput | None = None
 
-    def take(self, most: int) -> list[list[Line]]:
+    def take(self, most: int) -> list[list[NumberedLine]]:
         """The next `most` lists, fewer only at the end or where the input is broken."""
-        taken: list[list[Line]] = []
+        taken: list[list[NumberedLine]] = []
         try:
             if self._broken is None:
                 taken.extend(islice(self._lists, most))
@@ -163,7 +163,7 @@ class _Refused(NamedTuple):
     error: InvalidEvent
 
 
-def parse_lines(lines: Sequence[Line]) -> list[_Placed | _Refused]:
+def parse_lines(lines: Sequence[NumberedLine]) -> list[_Placed | _Refused]:
     """The events of each line, or why it has none."""
     return [
         _Placed(line.number, one) if isinstance(one, Event) else _Refused(line.number, one)
@@ -179,13 +179,13 @@ class _Tally:
         self._progress = progress
         self._lines = 0
         self.bytes = 0
-        self._statuses: Counter[Status] = Counter()
+        self._statuses: Counter[SaveStatus] = Counter()
         self._reasons: Counter[str] = Counter()
         self._first_lines: dict[str, int] = {}
         self._arrays = OpenArrays()
 
     def read(
-        self, chunks: Sequence[Sequence[Line]], parsed: Sequence[_Placed | _Refused]
+        self, chunks: Sequence[Sequence[NumberedLine]], parsed: Sequence[_Placed | _Refused]
     ) -> list[_Placed]:
         self._lines += len(parsed)
         for line in chain.from_iterable(chunks):
@@ -199,17 +199,17 @@ class _Tally:
     def settle(self, found: Sequence[_Placed], events: object, results: Sequence[Result]) -> None:
         """Count the results of events, which stand where `found` says."""
         for placed, result in zip(found, results, strict=True):
-            if isinstance(result, Outcome):
+            if isinstance(result, SaveOutcome):
                 self._statuses[result.status] += 1
             elif isinstance(result, InvalidEvent):
                 self._refused([_Refused(placed.line, result)])
             elif result is Skip.KNOWN:
-                self._statuses[Status.DUPLICATE] += 1
+                self._statuses[SaveStatus.DUPLICATE] += 1
 
     def _refused(self, results: Sequence[object]) -> None:
         for one in results:
             if isinstance(one, _Refused):
-                self._statuses[Status.INVALID] += 1
+                self._statuses[SaveStatus.INVALID] += 1
                 reason = str(one.error)
                 full = len(self._reasons) >= REASONS_KEPT and reason not in self._reasons
                 kept = "other" if full else reason

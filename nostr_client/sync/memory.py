@@ -52,24 +52,28 @@ class Wait(NamedTuple):
         return min(self.longest, self.first * 2.0 ** min(tries - 1, 64))
 
 
-class Note(NamedTuple):
+class RefusalNote(NamedTuple):
     """One verdict with the relay's reason (text for people)."""
 
     verdict: Verdict
     reason: str = ""
 
 
-NOT_SENT: Final = Note(Verdict.WITHHELD, "named and not sent")
-UNASKED: Final = Note(Verdict.WITHHELD, "sent, but no filter matches them")
-UNSOUND: Final = Note(Verdict.WITHHELD, "sent, but their events do not hold")
-BROKE: Final = Note(Verdict.WITHHELD, "asked for when a frame of the relay ended the connection")
-CUT: Final = Note(Verdict.WITHHELD, "asked for when the connection ended, or not answered in time")
+NOT_SENT: Final = RefusalNote(Verdict.WITHHELD, "named and not sent")
+UNASKED: Final = RefusalNote(Verdict.WITHHELD, "sent, but no filter matches them")
+UNSOUND: Final = RefusalNote(Verdict.WITHHELD, "sent, but their events do not hold")
+BROKE: Final = RefusalNote(
+    Verdict.WITHHELD, "asked for when a frame of the relay ended the connection"
+)
+CUT: Final = RefusalNote(
+    Verdict.WITHHELD, "asked for when the connection ended, or not answered in time"
+)
 
 
 class Recalled(NamedTuple):
     """What is remembered of some ids: those not to be tried now, and those whose time has come."""
 
-    waiting: dict[bytes, Note]
+    waiting: dict[bytes, RefusalNote]
     due: set[bytes]
 
 
@@ -119,19 +123,19 @@ class Side(IntEnum):
     UP = 1
 
 
-class Place(NamedTuple):
+class RelayAndKey(NamedTuple):
     """A relay (normalised URL) as one key (hex, "" for none) sees it."""
 
     relay: str
     key: str = ""
 
 
-ANYWHERE: Final = Place("")
+ANYWHERE: Final = RelayAndKey("")
 
 
-def place_of(relay: Relay) -> Place:
+def place_of(relay: Relay) -> RelayAndKey:
     """The relay as the sync's own key sees it."""
-    return Place(relay.url, relay.pubkey or "")
+    return RelayAndKey(relay.url, relay.pubkey or "")
 
 
 def scope_of(filter: Filter) -> str:
@@ -143,35 +147,39 @@ def scope_of(filter: Filter) -> str:
 class SyncMemory(Protocol):
     """See the module. Reasons are text for people."""
 
-    async def refusal(self, place: Place, scope: str) -> str | None:
+    async def refusal(self, place: RelayAndKey, scope: str) -> str | None:
         """Why NIP-77 is not asked for this scope, or for anything, now; None: ask."""
         ...
 
-    async def refuse(self, place: Place, scope: str, reason: str, wait: Wait) -> None:
+    async def refuse(self, place: RelayAndKey, scope: str, reason: str, wait: Wait) -> None:
         """The relay does not compare this scope by NIP-77."""
         ...
 
-    async def compares(self, place: Place, scope: str) -> None:
+    async def compares(self, place: RelayAndKey, scope: str) -> None:
         """The relay compared this scope: earlier refusals of it are over."""
         ...
 
-    async def recall(self, place: Place, side: Side, ids: Sequence[bytes]) -> Recalled:
+    async def recall(self, place: RelayAndKey, side: Side, ids: Sequence[bytes]) -> Recalled:
         """What is remembered of these ids there, or anywhere."""
         ...
 
     async def note(
-        self, place: Place, side: Side, notes: Mapping[bytes, Note], options: SyncOptions
+        self,
+        place: RelayAndKey,
+        side: Side,
+        notes: Mapping[bytes, RefusalNote],
+        options: SyncOptions,
     ) -> None:
         """Remember verdicts; each one more for the same id doubles the wait where it doubles."""
         ...
 
-    async def forget(self, place: Place, side: Side, ids: Collection[bytes]) -> None:
+    async def forget(self, place: RelayAndKey, side: Side, ids: Collection[bytes]) -> None:
         """These have moved."""
         ...
 
 
 class _Row(NamedTuple):
-    note: Note
+    note: RefusalNote
     tries: int
     until: float
 
@@ -181,26 +189,26 @@ class LocalMemory:
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._refusals: dict[tuple[Place, str], tuple[str, int, float]] = {}
-        self._events: dict[tuple[Place, Side, bytes], _Row] = {}
+        self._refusals: dict[tuple[RelayAndKey, str], tuple[str, int, float]] = {}
+        self._events: dict[tuple[RelayAndKey, Side, bytes], _Row] = {}
 
-    async def refusal(self, place: Place, scope: str) -> str | None:
+    async def refusal(self, place: RelayAndKey, scope: str) -> str | None:
         for one in (NIP77, scope):
             reason, _, until = self._refusals.get((place, one), (None, 0, 0.0))
             if reason is not None and self._now() < until:
                 return reason
         return None
 
-    async def refuse(self, place: Place, scope: str, reason: str, wait: Wait) -> None:
+    async def refuse(self, place: RelayAndKey, scope: str, reason: str, wait: Wait) -> None:
         _, tries, _ = self._refusals.get((place, scope), ("", 0, 0.0))
         until = self._now() + wait.after(tries + 1)
         self._refusals[place, scope] = (reason, tries + 1, until)
 
-    async def compares(self, place: Place, scope: str) -> None:
+    async def compares(self, place: RelayAndKey, scope: str) -> None:
         for one in (NIP77, scope):
             self._refusals.pop((place, one), None)
 
-    async def recall(self, place: Place, side: Side, ids: Sequence[bytes]) -> Recalled:
+    async def recall(self, place: RelayAndKey, side: Side, ids: Sequence[bytes]) -> Recalled:
         found = Recalled({}, set())
         now = self._now()
         for key in ids:
@@ -210,7 +218,11 @@ class LocalMemory:
         return found
 
     async def note(
-        self, place: Place, side: Side, notes: Mapping[bytes, Note], options: SyncOptions
+        self,
+        place: RelayAndKey,
+        side: Side,
+        notes: Mapping[bytes, RefusalNote],
+        options: SyncOptions,
     ) -> None:
         if len(self._events) + len(notes) > _MOST:
             self._events.clear()
@@ -221,7 +233,7 @@ class LocalMemory:
             until = now + wait_of(one.verdict, options).after(tries)
             self._events[place, side, key] = _Row(one, tries, until)
 
-    async def forget(self, place: Place, side: Side, ids: Collection[bytes]) -> None:
+    async def forget(self, place: RelayAndKey, side: Side, ids: Collection[bytes]) -> None:
         for key in ids:
             self._events.pop((place, side, key), None)
 
@@ -233,24 +245,28 @@ class StoredMemory:
         self._table = table
         self._now = now
 
-    async def refusal(self, place: Place, scope: str) -> str | None:
+    async def refusal(self, place: RelayAndKey, scope: str) -> str | None:
         return await self._table.refusal(*place, scope, int(self._now()))
 
-    async def refuse(self, place: Place, scope: str, reason: str, wait: Wait) -> None:
+    async def refuse(self, place: RelayAndKey, scope: str, reason: str, wait: Wait) -> None:
         await self._table.refuse(*place, scope, reason, int(self._now()), _seconds(wait))
 
-    async def compares(self, place: Place, scope: str) -> None:
+    async def compares(self, place: RelayAndKey, scope: str) -> None:
         await self._table.compares(*place, scope)
 
-    async def recall(self, place: Place, side: Side, ids: Sequence[bytes]) -> Recalled:
+    async def recall(self, place: RelayAndKey, side: Side, ids: Sequence[bytes]) -> Recalled:
         found = Recalled({}, set())
         now = int(self._now())
         for key, row in (await self._table.tried((place, ANYWHERE), side, ids)).items():
-            _sort(found, key, Note(Verdict(row.verdict), row.reason), row.until > now)
+            _sort(found, key, RefusalNote(Verdict(row.verdict), row.reason), row.until > now)
         return found
 
     async def note(
-        self, place: Place, side: Side, notes: Mapping[bytes, Note], options: SyncOptions
+        self,
+        place: RelayAndKey,
+        side: Side,
+        notes: Mapping[bytes, RefusalNote],
+        options: SyncOptions,
     ) -> None:
         rows = {
             key: (str(one.verdict), one.reason, _seconds(wait_of(one.verdict, options)))
@@ -258,11 +274,11 @@ class StoredMemory:
         }
         await self._table.note(place, side, rows, int(self._now()))
 
-    async def forget(self, place: Place, side: Side, ids: Collection[bytes]) -> None:
+    async def forget(self, place: RelayAndKey, side: Side, ids: Collection[bytes]) -> None:
         await self._table.forget(place, side, ids)
 
 
-def _sort(found: Recalled, key: bytes, note: Note, waits: bool) -> None:
+def _sort(found: Recalled, key: bytes, note: RefusalNote, waits: bool) -> None:
     if waits:
         found.waiting[key] = note
     else:

@@ -25,21 +25,28 @@ from nostr_client.network.waiting import task_group
 from nostr_client.sync.download_queue import DownloadQueue
 from nostr_client.sync.floor import CAPPED
 from nostr_client.sync.floor import UNPROVEN as UNPROVEN_FLOOR
-from nostr_client.sync.initiator import Kind
+from nostr_client.sync.initiator import RefusalKind
 from nostr_client.sync.items import no_items
-from nostr_client.sync.job import Job
+from nostr_client.sync.job import SyncJob
 from nostr_client.sync.memory import NOT_SENT, LocalMemory, Side, place_of
 from nostr_client.sync.options import Mode, SyncOptions
 from nostr_client.sync.pages import time_windows
-from nostr_client.sync.pair_session import Crossing, Lowest, Refused
+from nostr_client.sync.pair_session import Lowest, PairRefusal, PairSession
 from nostr_client.sync.procedure import report_progress, resolved
 from nostr_client.sync.reactions import refused_however_small
 from nostr_client.sync.relayrun import RelayRun
 from nostr_client.sync.report import SyncReport
 from nostr_client.sync.sharing import Sharing
-from nostr_client.sync.tally import RelayOut, Tally
+from nostr_client.sync.tally import RelayOut, RelayTally
 from nostr_client.sync.transfer import Lane, New, to_carry
-from nostr_client.sync.windows import UNPROVEN, Schedule, Window, halve, named_parts, split_values
+from nostr_client.sync.windows import (
+    UNPROVEN,
+    SyncWindow,
+    WindowSchedule,
+    halve,
+    named_parts,
+    split_values,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -53,7 +60,7 @@ _LISTING: Final = Mode(ids_only=True, keep_ids=True, by_req=True)
 _EVER: Final = 2**63 - 1
 """The last possible second, where a relay compares none of what it holds."""
 
-_NO_NIP77: Final = (Kind.UNSUPPORTED, Kind.BROKEN, Kind.NOT_FOUND)
+_NO_NIP77: Final = (RefusalKind.UNSUPPORTED, RefusalKind.BROKEN, RefusalKind.NOT_FOUND)
 
 
 async def mirror(
@@ -77,7 +84,7 @@ async def mirror(
     mode = mode or Mode()
     options = options or SyncOptions()
     filters, _ = await resolved(question, None, [relay for _, relay in relays])
-    tallies = [Tally(name, relay, mode.keep_ids) for name, relay in relays]
+    tallies = [RelayTally(name, relay, mode.keep_ids) for name, relay in relays]
     work = _Mirror(filters, tallies, options, memory or LocalMemory(now), int(now()), mode)
     async with task_group() as group:
         ticker = group.create_task(report_progress(tallies, on_progress)) if on_progress else None
@@ -110,7 +117,7 @@ class _Mirror:
     def __init__(
         self,
         filters: Sequence[Filter],
-        tallies: Sequence[Tally],
+        tallies: Sequence[RelayTally],
         options: SyncOptions,
         memory: SyncMemory,
         now: int,
@@ -126,7 +133,7 @@ class _Mirror:
             mode.direction.up and not mode.every,
         )
         """Whether events of a side go to the other."""
-        self._schedule = Schedule([Window(one, no_items()) for one in filters], options)
+        self._schedule = WindowSchedule([SyncWindow(one, no_items()) for one in filters], options)
         targets = (0,) * mode.uploads + (1,) * mode.downloads
         self._lanes = {at: self._lane(filters, at, mode) for at in targets}
         """By the side that events go to."""
@@ -162,7 +169,7 @@ class _Mirror:
             await self._compare(window)
             schedule.end()
 
-    async def _compare(self, window: Window) -> None:
+    async def _compare(self, window: SyncWindow) -> None:
         refused = self._without_nip77()
         if refused is not None:
             await self._by_windows(window, refused)
@@ -172,14 +179,14 @@ class _Mirror:
         left_out: dict[int, int] = {}
         for side, task in enumerate(asked):
             floor = task.result()
-            if isinstance(floor, Refused):
+            if isinstance(floor, PairRefusal):
                 await self._react(window, floor)
                 return
             if floor is not None:
                 left_out[side] = floor
         above = _above(window.filter, max(left_out.values(), default=None))
         if above is not None:
-            refusal = await Crossing(above, self._tallies, self._options, self._learn).run()
+            refusal = await PairSession(above, self._tallies, self._options, self._learn).run()
             if refusal is not None:
                 await self._react(window, refusal)
                 return
@@ -187,22 +194,22 @@ class _Mirror:
         if left_out:
             await self._below(window, left_out)
 
-    async def _below(self, window: Window, left_out: Mapping[int, int]) -> None:
+    async def _below(self, window: SyncWindow, left_out: Mapping[int, int]) -> None:
         """Read by REQ what a side holds and does not compare; the other is compared with it."""
         for side in left_out:
             self._tallies[side].remarks[CAPPED] = None
         below = up_to(window.filter, max(left_out.values()))
         if below.until == _EVER:
             below = window.filter
-        await self._by_windows(Window(below, no_items()), next(iter(left_out)))
+        await self._by_windows(SyncWindow(below, no_items()), next(iter(left_out)))
 
-    async def _floor(self, window: Window, side: int) -> int | Refused | None:
+    async def _floor(self, window: SyncWindow, side: int) -> int | PairRefusal | None:
         """The second up to which a side may hold more than it compares; None: it compares all."""
         tally = self._tallies[side]
         lowest = Lowest(window.filter, tally, self._options)
         refusal = await lowest.find()
         if refusal is not None:
-            return Refused(side, refusal)
+            return PairRefusal(side, refusal)
         try:
             edge = await self._edge(tally.relay, lowest.ids)
             if edge is None:
@@ -218,7 +225,7 @@ class _Mirror:
             return None
         return _EVER if edge is None else edge.second
 
-    async def _withheld(self, tally: Tally, ids: Sequence[bytes]) -> None:
+    async def _withheld(self, tally: RelayTally, ids: Sequence[bytes]) -> None:
         """A relay named these and sends none of them."""
         notes = dict.fromkeys(ids, NOT_SENT)
         tally.withholds(notes.values())
@@ -245,31 +252,31 @@ class _Mirror:
         """A side that does not speak NIP-77, if one is known."""
         return next((at for at in (0, 1) if self._tallies[at].unsupported), None)
 
-    async def _react(self, window: Window, refused: Refused) -> None:
+    async def _react(self, window: SyncWindow, refused: PairRefusal) -> None:
         side, refusal = refused
-        if refusal.kind is Kind.OVERFLOW:
+        if refusal.kind is RefusalKind.OVERFLOW:
             parts = await self._smaller(window, refusal.most)
             if parts and self._schedule.may_halve():
                 self._schedule.put(parts)
                 return
             if parts:
                 self._tallies[side].lacks(refused_however_small(refusal.reason))
-        elif refusal.kind is Kind.BUSY and self._pauses <= self._options.tries:
+        elif refusal.kind is RefusalKind.BUSY and self._pauses <= self._options.tries:
             await asyncio.sleep(self._options.pause * 2**self._pauses)
             self._pauses += 1
             self._schedule.put([window])
             return
-        elif refusal.kind is Kind.AUTH and await self._may_authenticate(side):
+        elif refusal.kind is RefusalKind.AUTH and await self._may_authenticate(side):
             self._schedule.put([window])
             return
         elif refusal.kind in _NO_NIP77:
             self._tallies[side].unsupported = refusal.reason
             self._tallies[side].relay.learn(negentropy=False)
-        elif refusal.kind is Kind.TOO_OLD:
+        elif refusal.kind is RefusalKind.TOO_OLD:
             self._tallies[side].lacks(f"read by REQ: {refusal.reason}")
         await self._by_windows(window, side)
 
-    async def _smaller(self, window: Window, most: int | None) -> list[Window]:
+    async def _smaller(self, window: SyncWindow, most: int | None) -> list[SyncWindow]:
         if by_time := halve(window, self._now, most):
             return by_time
         filters = split_values(window.filter)
@@ -280,7 +287,7 @@ class _Mirror:
                 filters = named.filters
                 if not named.all:
                     self._lack(UNPROVEN)
-        return [Window(one, no_items()) for one in filters]
+        return [SyncWindow(one, no_items()) for one in filters]
 
     async def _may_authenticate(self, side: int) -> bool:
         if side in self._authenticated:
@@ -292,7 +299,7 @@ class _Mirror:
             return False
         return True
 
-    async def _by_windows(self, window: Window, side: int) -> None:
+    async def _by_windows(self, window: SyncWindow, side: int) -> None:
         """Read one side by REQ, and compare the other with what it has."""
         tally = self._tallies[side]
         if self._mode.every and not self._mode.by_req:
@@ -307,12 +314,12 @@ class _Mirror:
             tally.lacks(str(error))
             raise RelayOut(f"{tally.relay.url} could not be read") from error
 
-    async def _against(self, listed: Window, side: int) -> None:
+    async def _against(self, listed: SyncWindow, side: int) -> None:
         """Compare one side with the ids that the other has in a window."""
         tally = self._tallies[side]
-        part = Tally(tally.name, tally.relay, keep_ids=True)
+        part = RelayTally(tally.name, tally.relay, keep_ids=True)
         queue = DownloadQueue(None, self._memory, self._options, fetch=False, every=True)
-        job = Job((listed.filter,), (listed,), local=len(listed.items))
+        job = SyncJob((listed.filter,), (listed,), local=len(listed.items))
         await RelayRun(
             tally.relay, job, None, queue, self._memory, self._options, _LISTING, part, self._now
         ).run()

@@ -9,9 +9,9 @@ import numpy as np
 from nostr_client.codecs.display import plural
 from nostr_client.errors import RelayError, RelayRefused
 from nostr_client.network.paging.range_reader import Walk
-from nostr_client.store.base import Outcome
+from nostr_client.store.base import SaveOutcome
 from nostr_client.sync.items import LocalItems
-from nostr_client.sync.windows import Window
+from nostr_client.sync.windows import SyncWindow
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Container, Iterable, Sequence
@@ -19,28 +19,28 @@ if TYPE_CHECKING:
     from nostr_client.codecs.filters import Filter
     from nostr_client.codecs.keys import VerifiedEvent
     from nostr_client.network.ingest import Ingest
-    from nostr_client.network.paging.page import Page
+    from nostr_client.network.paging.page import EventPage
     from nostr_client.network.relay import Relay
     from nostr_client.sync.download_queue import DownloadQueue
-    from nostr_client.sync.tally import Tally
+    from nostr_client.sync.tally import RelayTally
 
 
 MOST_COUNTS: Final = 8
 """COUNTs for one window: dense seconds are rare, and a hostile relay can make them up."""
 
 
-class Found(NamedTuple):
+class PagedId(NamedTuple):
     """An event that a page brought; `id` is raw, 32 bytes."""
 
     created_at: int
     id: bytes
 
 
-def _found(one: VerifiedEvent) -> Found:
-    return Found(one.event.created_at, bytes.fromhex(one.event.id))
+def _found(one: VerifiedEvent) -> PagedId:
+    return PagedId(one.event.created_at, bytes.fromhex(one.event.id))
 
 
-async def next_page(relay: Relay, walk: Walk[Found]) -> Page | None:
+async def next_page(relay: Relay, walk: Walk[PagedId]) -> EventPage | None:
     """The page that a walk asks for, None at its end. Raises RelayError.
 
     A page may take minutes, a connection may not: a relay that refuses it is not waited for.
@@ -52,7 +52,7 @@ async def next_page(relay: Relay, walk: Walk[Found]) -> Page | None:
     return await relay.fetch(asked, partial=True)
 
 
-def turn_page(walk: Walk[Found], page: Page) -> None:
+def turn_page(walk: Walk[PagedId], page: EventPage) -> None:
     """Let the walk go on from a page. Raises the page's RelayError where it can not."""
     if page.error is None:
         walk.take([_found(one) for one in page.events], page.sent)
@@ -60,7 +60,7 @@ def turn_page(walk: Walk[Found], page: Page) -> None:
         raise page.error
 
 
-async def count_holes(relay: Relay, filter: Filter, walk: Walk[Found]) -> None:
+async def count_holes(relay: Relay, filter: Filter, walk: Walk[PagedId]) -> None:
     """Ask the relay how many events the seconds hold of which its pages may not show all."""
     if relay.capabilities.count is False:
         return
@@ -73,7 +73,7 @@ async def count_holes(relay: Relay, filter: Filter, walk: Walk[Found]) -> None:
             walk.counted(second, answer.count)
 
 
-def gaps(walk: Walk[Found]) -> list[str]:
+def gaps(walk: Walk[PagedId]) -> list[str]:
     """What the walk could not read, as texts for people."""
     found = []
     if walk.unread:
@@ -86,7 +86,7 @@ def gaps(walk: Walk[Found]) -> list[str]:
     return found
 
 
-def report_gaps(walk: Walk[Found], tally: Tally) -> None:
+def report_gaps(walk: Walk[PagedId], tally: RelayTally) -> None:
     """Note in the tally what the walk could not read."""
     for gap in gaps(walk):
         tally.lacks(gap)
@@ -96,19 +96,19 @@ class Pages:
     """See the module. `ingest`: where new events are stored; None: they are only named."""
 
     def __init__(
-        self, relay: Relay, queue: DownloadQueue, ingest: Ingest | None, tally: Tally
+        self, relay: Relay, queue: DownloadQueue, ingest: Ingest | None, tally: RelayTally
     ) -> None:
         self._relay = relay
         self._queue = queue
         self._ingest = ingest
         self._tally = tally
 
-    async def read(self, window: Window) -> list[bytes] | None:
+    async def read(self, window: SyncWindow) -> list[bytes] | None:
         """Read the window to its end; the local ids that the relay did not send.
 
         None when it could not be read whole; then the tally says why. Raises RelayError.
         """
-        walk: Walk[Found] = Walk([window.filter], window.filter.since or 0, window.filter.until)
+        walk: Walk[PagedId] = Walk([window.filter], window.filter.since or 0, window.filter.until)
         local = window.items.packed()
         held = dict.fromkeys(local[at : at + 32] for at in range(0, len(local), 32))
         while (page := await next_page(self._relay, walk)) is not None:
@@ -120,7 +120,7 @@ class Pages:
             return None
         return [key for key in held if key not in walk.found]
 
-    async def _take(self, page: Page, seen: Sequence[Container[bytes]]) -> None:
+    async def _take(self, page: EventPage, seen: Sequence[Container[bytes]]) -> None:
         """Store what is new, and in none of `seen`."""
         keys = {one.event.id: bytes.fromhex(one.event.id) for one in page.events}
         fresh = [key for key in keys.values() if not any(key in one for one in seen)]
@@ -129,12 +129,12 @@ class Pages:
         if self._ingest is not None:
             new = [one for one in page.events if keys[one.event.id] in lacking]
             results = await self._ingest.save(new, self._relay.url)
-            outcomes = [one for one in results if isinstance(one, Outcome)]
+            outcomes = [one for one in results if isinstance(one, SaveOutcome)]
             self._tally.saves(outcomes)
             await self._queue.declined(self._queue.saved(outcomes))
 
 
-async def time_windows(filter: Filter, size: int, tally: Tally) -> AsyncGenerator[Window]:
+async def time_windows(filter: Filter, size: int, tally: RelayTally) -> AsyncGenerator[SyncWindow]:
     """Windows of about `size` events that the relay of `tally` has, newest first.
 
     Together they cover the filter's time; what the relay did not give is counted in the tally.
@@ -143,7 +143,7 @@ async def time_windows(filter: Filter, size: int, tally: Tally) -> AsyncGenerato
     start, until = filter.since or 0, filter.until
     exclusive = False
     while True:
-        walk: Walk[Found] = Walk([filter], start, until, exclusive=exclusive)
+        walk: Walk[PagedId] = Walk([filter], start, until, exclusive=exclusive)
         low = await _read(walk, size, tally)
         await count_holes(tally.relay, filter, walk)
         report_gaps(walk, tally)
@@ -151,13 +151,15 @@ async def time_windows(filter: Filter, size: int, tally: Tally) -> AsyncGenerato
         if low is None:
             return
         window = filter.replace(since=low or None, until=until)
-        yield Window(window, _items(one for one in walk.found.values() if one.created_at >= low))
+        yield SyncWindow(
+            window, _items(one for one in walk.found.values() if one.created_at >= low)
+        )
         if low <= start:
             return
         until = low - 1
 
 
-async def _read(walk: Walk[Found], size: int, tally: Tally) -> int | None:
+async def _read(walk: Walk[PagedId], size: int, tally: RelayTally) -> int | None:
     """Walk until so many events are found; from which second on all were read."""
     while (page := await next_page(tally.relay, walk)) is not None:
         turn_page(walk, page)
@@ -167,7 +169,7 @@ async def _read(walk: Walk[Found], size: int, tally: Tally) -> int | None:
     return None if walk.stalled else walk.reached
 
 
-def _items(found: Iterable[Found]) -> LocalItems:
+def _items(found: Iterable[PagedId]) -> LocalItems:
     rows = sorted((one.created_at, one.id) for one in found)
     stamps = np.fromiter((stamp for stamp, _ in rows), np.uint64, len(rows))
     ids = np.frombuffer(b"".join(key for _, key in rows), np.uint8)

@@ -30,7 +30,7 @@ from nostr_client.negentropy.encoding import (
     MessageWriter,
 )
 from nostr_client.negentropy.matching import Ids
-from nostr_client.sync.initiator import Kind, Refusal, no_message
+from nostr_client.sync.initiator import Refusal, RefusalKind, no_message
 from nostr_client.sync.options import LEAST_FRAME
 from nostr_client.sync.session import Answers, frame_room
 
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from nostr_client.network.relay import Relay
     from nostr_client.sync.initiator import Frame, Suspicion
     from nostr_client.sync.options import SyncOptions
-    from nostr_client.sync.tally import Tally
+    from nostr_client.sync.tally import RelayTally
 
-_PASSING: Final = (Kind.RESTART, Kind.LOST, Kind.FAULT)
+_PASSING: Final = (RefusalKind.RESTART, RefusalKind.LOST, RefusalKind.FAULT)
 """Refusals after which the same question may be asked once more."""
 
 _MOST_ROUNDS: Final = 64
@@ -56,7 +56,7 @@ _ROUND_WORTH: Final = 2
 """Ids found that earn one more round, as in a session with a store."""
 
 
-class Refused(NamedTuple):
+class PairRefusal(NamedTuple):
     """Which of the two ended it, and why."""
 
     side: int
@@ -66,7 +66,7 @@ class Refused(NamedTuple):
 class _Session:
     """The session with one of the two; it is opened when it is first asked, and again if lost."""
 
-    def __init__(self, filter: Filter, tally: Tally, options: SyncOptions) -> None:
+    def __init__(self, filter: Filter, tally: RelayTally, options: SyncOptions) -> None:
         self._filter = filter
         self._relay: Relay = tally.relay
         self._tally = tally
@@ -118,11 +118,11 @@ class _Session:
         if isinstance(error, NetworkError):
             if self._sent > LEAST_FRAME:  # it may have choked on our frame
                 self._frame_bytes = max(LEAST_FRAME, min(self._frame_bytes, self._sent) // 2)
-            return Refusal(Kind.LOST, str(error))
+            return Refusal(RefusalKind.LOST, str(error))
         speaks = self._relay.capabilities.negentropy
         unasked = self._relay.held_back() is not None  # by our own budget
         silent = isinstance(error, DeadlineExceeded) and not speaks and not unasked
-        return Refusal(Kind.UNSUPPORTED if silent else Kind.FAULT, str(error))
+        return Refusal(RefusalKind.UNSUPPORTED if silent else RefusalKind.FAULT, str(error))
 
     def close(self) -> None:
         """Send NEG-CLOSE, if it is open."""
@@ -138,7 +138,7 @@ class Lowest:
     some hundred bytes, whatever the relay has. `ids` are the oldest first, as a rule.
     """
 
-    def __init__(self, filter: Filter, tally: Tally, options: SyncOptions) -> None:
+    def __init__(self, filter: Filter, tally: RelayTally, options: SyncOptions) -> None:
         self._session = _Session(filter, tally, options)
         self._options = options
         self._unlike = os.urandom(FINGERPRINT_SIZE)
@@ -156,14 +156,14 @@ class Lowest:
                     if self._hear(answer):
                         return None
                 except NegentropyError as error:
-                    return Refusal(Kind.BROKEN, clip(str(error)))
-            return Refusal(Kind.BROKEN, "does not come to its oldest ids")
+                    return Refusal(RefusalKind.BROKEN, clip(str(error)))
+            return Refusal(RefusalKind.BROKEN, "does not come to its oldest ids")
         finally:
             self._session.close()
 
     async def _ask(self) -> bytes | Refusal:
         if self._session.room < LEAST_FRAME:
-            return Refusal(Kind.OVERFLOW, "the filter alone fills a message")
+            return Refusal(RefusalKind.OVERFLOW, "the filter alone fills a message")
         floor, (stamp, prefix) = self._range
         writer = MessageWriter(self._session.room)
         writer.write(
@@ -195,7 +195,7 @@ class Lowest:
         return True
 
 
-class Crossing:
+class PairSession:
     """Compare what two relays have of a filter; `learn` gets the ids that only one of them has.
 
     A relay that forgets its session, or that is lost, is asked again for what it did not answer.
@@ -204,7 +204,7 @@ class Crossing:
     def __init__(
         self,
         filter: Filter,
-        tallies: Sequence[Tally],
+        tallies: Sequence[RelayTally],
         options: SyncOptions,
         learn: Callable[[Only], Awaitable[None]],
     ) -> None:
@@ -215,7 +215,7 @@ class Crossing:
         self._found = 0
         self._rounds = 0
 
-    async def run(self) -> Refused | None:
+    async def run(self) -> PairRefusal | None:
         """None when it was compared to its end, else who refused and why. Safe to cancel."""
         try:
             while not self._bridge.done:
@@ -224,7 +224,7 @@ class Crossing:
                     turns = [group.create_task(self._turn(side)) for side in (0, 1)]
                 for side, turn in enumerate(turns):
                     if (refusal := turn.result()) is not None:
-                        return Refused(side, refusal)
+                        return PairRefusal(side, refusal)
             return None
         finally:
             for session in self._sessions:
@@ -234,19 +234,21 @@ class Crossing:
         """Ask one side, if there is something to be asked of it."""
         session = self._sessions[side]
         if session.room < LEAST_FRAME:
-            return Refusal(Kind.OVERFLOW, "the filter alone fills a message")
+            return Refusal(RefusalKind.OVERFLOW, "the filter alone fills a message")
         message = self._bridge.ask(side, session.room)
         if message is None:
             return None
         if self._rounds > self._options.patience + self._found // _ROUND_WORTH:
-            return Refusal(Kind.BROKEN, f"does not converge within {plural(self._rounds, 'round')}")
+            return Refusal(
+                RefusalKind.BROKEN, f"does not converge within {plural(self._rounds, 'round')}"
+            )
         answer = await session.ask(message)
         if isinstance(answer, Refusal):
             return self._ask_again(side, answer)
         try:
             only = self._bridge.hear(side, answer)
         except NegentropyError as error:
-            return Refusal(Kind.BROKEN, clip(str(error)))
+            return Refusal(RefusalKind.BROKEN, clip(str(error)))
         self._found += len(only.first) + len(only.second)
         await self._learn(only)
         return None

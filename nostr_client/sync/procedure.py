@@ -18,7 +18,7 @@ from nostr_client.sync.memory import memory_of
 from nostr_client.sync.options import Mode, SyncOptions
 from nostr_client.sync.relayrun import RelayRun
 from nostr_client.sync.report import RelayReport, SyncReport
-from nostr_client.sync.tally import Tally
+from nostr_client.sync.tally import RelayTally
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from nostr_client.codecs.keys import VerifiedEvent
     from nostr_client.network.relay import Relay
     from nostr_client.store.base import EventStore
-    from nostr_client.sync.job import Job
+    from nostr_client.sync.job import SyncJob
     from nostr_client.sync.memory import SyncMemory
 
 OnProgress = Callable[[Sequence[RelayReport]], None]
@@ -87,14 +87,14 @@ class Syncer:
 
     async def _sync(
         self,
-        job: Job,
+        job: SyncJob,
         relays: Sequence[tuple[str, Relay]],
         mode: Mode,
         timeout: float | None,
         on_progress: OnProgress | None,
     ) -> SyncReport:
         local = job.local if mode.every else None
-        tallies = [Tally(name, relay, mode.keep_ids, local) for name, relay in relays]
+        tallies = [RelayTally(name, relay, mode.keep_ids, local) for name, relay in relays]
         queue = self._new_queue(mode)
         try:
             async with asyncio.timeout(timeout), self._ingest(relays, mode) as ingest:
@@ -125,8 +125,8 @@ class Syncer:
 
     async def _run_all(
         self,
-        job: Job,
-        tallies: Sequence[Tally],
+        job: SyncJob,
+        tallies: Sequence[RelayTally],
         queue: DownloadQueue,
         mode: Mode,
         on_progress: OnProgress | None,
@@ -189,14 +189,16 @@ async def _filter_event(id_: str, store: EventStore | None, relays: Sequence[Rel
     raise InvalidInput(f"neither the store nor a relay has the filter event {id_}")
 
 
-async def report_progress(tallies: Sequence[Tally], on_progress: OnProgress) -> None:
+async def report_progress(tallies: Sequence[RelayTally], on_progress: OnProgress) -> None:
     """Call `on_progress` a few times a second, until cancelled."""
     while True:
         on_progress([one.report() for one in tallies])
         await asyncio.sleep(_TICK)
 
 
-def _report(job: Job, tallies: Sequence[Tally], queue: DownloadQueue, mode: Mode) -> SyncReport:
+def _report(
+    job: SyncJob, tallies: Sequence[RelayTally], queue: DownloadQueue, mode: Mode
+) -> SyncReport:
     if mode.direction.down or not mode.moves:
         for one in tallies:
             one.lacks_here(queue.missing(one.relay.url))

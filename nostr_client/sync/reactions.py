@@ -14,15 +14,15 @@ from nostr_client.errors import (
     RelayError,
     RelayRefused,
 )
-from nostr_client.sync.floor import Compared
-from nostr_client.sync.initiator import Kind, Refusal
+from nostr_client.sync.floor import WindowResult
+from nostr_client.sync.initiator import Refusal, RefusalKind
 from nostr_client.sync.job import items_of
 from nostr_client.sync.memory import NIP77, Wait, place_of, retry_wait, scope_of
 from nostr_client.sync.options import LEAST_FRAME
 from nostr_client.sync.pages import Pages
 from nostr_client.sync.session import Bargain
 from nostr_client.sync.tally import RelayOut
-from nostr_client.sync.windows import UNPROVEN, Window, halve, named_parts, split_values
+from nostr_client.sync.windows import UNPROVEN, SyncWindow, halve, named_parts, split_values
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     from nostr_client.store.base import EventStore
     from nostr_client.sync.download_queue import DownloadQueue
     from nostr_client.sync.initiator import Learned
-    from nostr_client.sync.job import Job
+    from nostr_client.sync.job import SyncJob
     from nostr_client.sync.memory import SyncMemory
     from nostr_client.sync.options import Mode, SyncOptions
-    from nostr_client.sync.tally import Tally
-    from nostr_client.sync.windows import Schedule
+    from nostr_client.sync.tally import RelayTally
+    from nostr_client.sync.windows import WindowSchedule
 
 
-_NO_NIP77: Final = (Kind.UNSUPPORTED, Kind.SILENT)
+_NO_NIP77: Final = (RefusalKind.UNSUPPORTED, RefusalKind.SILENT)
 
 
 def _is_foreign(event: VerifiedEvent | None, pubkey: str | None) -> bool:
@@ -63,19 +63,19 @@ class Reactions:
     def __init__(
         self,
         relay: Relay,
-        job: Job,
+        job: SyncJob,
         store: EventStore | None,
         queue: DownloadQueue,
         memory: SyncMemory,
         options: SyncOptions,
         mode: Mode,
-        tally: Tally,
-        schedule: Schedule,
+        tally: RelayTally,
+        schedule: WindowSchedule,
         now: int,
         *,
         ingest: Ingest | None,
         learn: Callable[[Learned], Awaitable[int]],
-        compared: Callable[[Compared], Awaitable[None]],
+        compared: Callable[[WindowResult], Awaitable[None]],
         lacking_there: Callable[[Iterable[bytes]], Awaitable[None]],
         wake: Callable[[], None],
     ) -> None:
@@ -96,7 +96,7 @@ class Reactions:
         self._filters: dict[str, str] = {}
         """Why a filter is not compared by NIP-77, by its scope; "" where it is."""
         self._compared: set[str] = set()
-        self.compared: list[Compared] = []
+        self.compared: list[WindowResult] = []
         """The windows that were compared to their end."""
         self._speaks = False
         self._pauses = 0
@@ -119,13 +119,13 @@ class Reactions:
             self._schedule.clear()
             self._schedule.put(self._job.fallback)
 
-    async def handle(self, window: Window) -> None:
+    async def handle(self, window: SyncWindow) -> None:
         """Reconcile a window, or read it by REQ."""
         refused = self._tally.unsupported or await self._recall_filter(window)
         if refused:
             await self._page(window, refused)
             return
-        found = Compared(window, {}, bytearray())
+        found = WindowResult(window, {}, bytearray())
         bargain = Bargain(
             self._relay, window, self._options,
             frame_bytes=self._frame_bytes, learn=partial(self._take, found), begun=self._begun,
@@ -145,7 +145,7 @@ class Reactions:
             self._relay.learn(negentropy=True)
         await self._REACTIONS[refusal.kind](self, window, refusal)
 
-    async def _recall_filter(self, window: Window) -> str:
+    async def _recall_filter(self, window: SyncWindow) -> str:
         """Why the filter is not compared by NIP-77 now, or ""."""
         if window.event_id is not None:
             return ""
@@ -155,12 +155,12 @@ class Reactions:
         self._tally.by_req = self._tally.by_req or self._filters[scope]
         return self._filters[scope]
 
-    async def _take(self, found: Compared, learned: Learned) -> int:
+    async def _take(self, found: WindowResult, learned: Learned) -> int:
         found.have.update(dict.fromkeys(learned.have))
         found.need.extend(learned.need.packed)
         return await self._learn(learned)
 
-    async def _done(self, found: Compared) -> None:
+    async def _done(self, found: WindowResult) -> None:
         scope = scope_of(found.window.filter)
         if scope not in self._compared:
             self._compared.add(scope)
@@ -182,14 +182,14 @@ class Reactions:
         if isinstance(error, NetworkError) and bargain.largest > LEAST_FRAME:
             self._frame_bytes = max(LEAST_FRAME, min(self._frame_bytes, bargain.largest) // 2)
         if isinstance(error, NetworkError):
-            return Refusal(Kind.LOST, str(error))
+            return Refusal(RefusalKind.LOST, str(error))
         unasked = self._relay.held_back() is not None  # by our own budget
         silent = isinstance(error, DeadlineExceeded) and not self._speaks and not unasked
-        return Refusal(Kind.SILENT if silent else Kind.FAULT, str(error))
+        return Refusal(RefusalKind.SILENT if silent else RefusalKind.FAULT, str(error))
 
     # Reactions, by kind.
 
-    async def _overflow(self, window: Window, refusal: Refusal) -> None:
+    async def _overflow(self, window: SyncWindow, refusal: Refusal) -> None:
         """Smaller windows, up to the cap; a second that cannot be cut is read by REQ."""
         if window.event_id is not None:
             self._one_by_one()
@@ -203,7 +203,7 @@ class Reactions:
         else:
             await self._page(window, refusal.reason)
 
-    async def _is_empty(self, window: Window) -> bool:
+    async def _is_empty(self, window: SyncWindow) -> bool:
         """Whether a REQ brings nothing: an empty window need not be halved down to a second."""
         asked = window.filter.replace(since=window.filter.since or 0, limit=1)
         try:
@@ -212,11 +212,11 @@ class Reactions:
             return False
         return not page.frames
 
-    async def _smaller(self, window: Window, most: int | None) -> list[Window]:
+    async def _smaller(self, window: SyncWindow, most: int | None) -> list[SyncWindow]:
         if by_time := halve(window, self._now, most):
             return by_time
         filters = split_values(window.filter) or await self._named(window.filter)
-        return [Window(one, await items_of(self._store, one)) for one in filters]
+        return [SyncWindow(one, await items_of(self._store, one)) for one in filters]
 
     async def _named(self, filter: Filter) -> Sequence[Filter]:
         """The filter of one second by the kinds, then the authors, that are seen in it."""
@@ -228,25 +228,25 @@ class Reactions:
             self._tally.lacks(UNPROVEN)
         return parts.filters
 
-    async def _page_refused(self, window: Window, refusal: Refusal) -> None:
+    async def _page_refused(self, window: SyncWindow, refusal: Refusal) -> None:
         """What is refused however small it is: too old for the relay, as a rule."""
         self._tally.lacks(refused_however_small(refusal.reason))
         await self._page(window, refusal.reason)
 
-    async def _again(self, window: Window, refusal: Refusal) -> None:
+    async def _again(self, window: SyncWindow, refusal: Refusal) -> None:
         """The same window once more, and by REQ after some attempts."""
         if window.event_id is not None and window.tries:
             self._one_by_one()
         elif window.tries + 1 < self._options.tries:
             self._schedule.put([window.again()])
-        elif refusal.kind is Kind.LOST and self.pages is None:
+        elif refusal.kind is RefusalKind.LOST and self.pages is None:
             raise RelayOut(refusal.reason)
-        elif self._speaks or refusal.kind is Kind.LOST:
+        elif self._speaks or refusal.kind is RefusalKind.LOST:
             await self._page(window, refusal.reason)
         else:
             await self._refuses(window, refusal)
 
-    async def _busy(self, window: Window, refusal: Refusal) -> None:
+    async def _busy(self, window: SyncWindow, refusal: Refusal) -> None:
         """Fewer sessions at once; when this is the only one, a pause."""
         if not self._schedule.crowd():
             if self._pauses > self._options.tries:
@@ -256,7 +256,7 @@ class Reactions:
             self._pauses += 1
         self._schedule.put([window])
 
-    async def _not_found(self, window: Window, refusal: Refusal) -> None:
+    async def _not_found(self, window: SyncWindow, refusal: Refusal) -> None:
         """The relay does not have the filter event: hand it over, once."""
         if window.event_id is None or self._job.event is None or self._published:
             await self._refuses(window, refusal)
@@ -269,7 +269,7 @@ class Reactions:
         else:
             self._schedule.put([window])
 
-    async def _auth(self, window: Window, refusal: Refusal) -> None:
+    async def _auth(self, window: SyncWindow, refusal: Refusal) -> None:
         if self._authenticated:
             await self._refuses(window, refusal)
             return
@@ -281,15 +281,15 @@ class Reactions:
         else:
             self._schedule.put([window])
 
-    async def _refuses(self, window: Window, refusal: Refusal) -> None:
+    async def _refuses(self, window: SyncWindow, refusal: Refusal) -> None:
         """This filter goes by REQ; every filter where the relay does not speak NIP-77 at all."""
         if window.event_id is not None:
             self._one_by_one()
             return
-        says_so = refusal.kind in (Kind.UNSUPPORTED, Kind.INVALID)
+        says_so = refusal.kind in (RefusalKind.UNSUPPORTED, RefusalKind.INVALID)
         day = self._options.refusal_ttl
         wait = Wait(day, day) if says_so else retry_wait(self._options)
-        if refusal.kind is Kind.BROKEN or (refusal.kind in _NO_NIP77 and not self._speaks):
+        if refusal.kind is RefusalKind.BROKEN or (refusal.kind in _NO_NIP77 and not self._speaks):
             self._read_by_req(refusal.reason)
             self._relay.learn(negentropy=False)
             await self._memory.refuse(self._place, NIP77, refusal.reason, wait)
@@ -303,7 +303,7 @@ class Reactions:
         """The event id as a filter does not work here: one session for each filter."""
         self._schedule.put(self._job.fallback)
 
-    async def _page(self, window: Window, reason: str) -> None:
+    async def _page(self, window: SyncWindow, reason: str) -> None:
         """Read a window by REQ. Raises RelayOut, RelayError."""
         if self.pages is None:
             self._tally.no_other_way = True
@@ -313,18 +313,18 @@ class Reactions:
             await self._lacking_there(lacking_there)
             self._tally.window_done(len(window.items), paged=True)
 
-    _REACTIONS: ClassVar[dict[Kind, Callable[[Reactions, Any, Any], Awaitable[None]]]] = {
-        Kind.OVERFLOW: _overflow,
-        Kind.TOO_OLD: _page_refused,
-        Kind.RESTART: _again,
-        Kind.BUSY: _busy,
-        Kind.NOT_FOUND: _not_found,
-        Kind.AUTH: _auth,
-        Kind.UNSUPPORTED: _refuses,
-        Kind.SILENT: _refuses,
-        Kind.DENIED: _refuses,
-        Kind.INVALID: _refuses,
-        Kind.FAULT: _again,
-        Kind.BROKEN: _refuses,
-        Kind.LOST: _again,
+    _REACTIONS: ClassVar[dict[RefusalKind, Callable[[Reactions, Any, Any], Awaitable[None]]]] = {
+        RefusalKind.OVERFLOW: _overflow,
+        RefusalKind.TOO_OLD: _page_refused,
+        RefusalKind.RESTART: _again,
+        RefusalKind.BUSY: _busy,
+        RefusalKind.NOT_FOUND: _not_found,
+        RefusalKind.AUTH: _auth,
+        RefusalKind.UNSUPPORTED: _refuses,
+        RefusalKind.SILENT: _refuses,
+        RefusalKind.DENIED: _refuses,
+        RefusalKind.INVALID: _refuses,
+        RefusalKind.FAULT: _again,
+        RefusalKind.BROKEN: _refuses,
+        RefusalKind.LOST: _again,
     }

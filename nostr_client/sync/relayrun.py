@@ -16,7 +16,7 @@ from nostr_client.sync.reactions import Reactions
 from nostr_client.sync.sharing import Sharing
 from nostr_client.sync.tally import RelayOut
 from nostr_client.sync.uploads import Uploads
-from nostr_client.sync.windows import Schedule
+from nostr_client.sync.windows import WindowSchedule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from nostr_client.network.relay import Relay
     from nostr_client.store.base import EventStore
     from nostr_client.sync.download_queue import DownloadQueue
-    from nostr_client.sync.floor import Compared
+    from nostr_client.sync.floor import WindowResult
     from nostr_client.sync.initiator import Learned
-    from nostr_client.sync.job import Job
+    from nostr_client.sync.job import SyncJob
     from nostr_client.sync.memory import SyncMemory
     from nostr_client.sync.options import Mode, SyncOptions
-    from nostr_client.sync.tally import Tally
-    from nostr_client.sync.windows import Window
+    from nostr_client.sync.tally import RelayTally
+    from nostr_client.sync.windows import SyncWindow
 
 
 _DELETING: Final = frozenset({DELETION, VANISH})
@@ -46,13 +46,13 @@ class RelayRun:
     def __init__(
         self,
         relay: Relay,
-        job: Job,
+        job: SyncJob,
         store: EventStore | None,
         queue: DownloadQueue,
         memory: SyncMemory,
         options: SyncOptions,
         mode: Mode,
-        tally: Tally,
+        tally: RelayTally,
         now: int,
         ingest: Ingest | None = None,
     ) -> None:
@@ -65,7 +65,7 @@ class RelayRun:
         self._seen_have: set[bytes] = set()
         self._sent: set[bytes] = set()
         self._gate = Gate()
-        self._schedule = Schedule(job.windows, options)
+        self._schedule = WindowSchedule(job.windows, options)
         self._options = options
         self._brings_deletions = mode.downloads and any(
             one.kinds is None or not _DELETING.isdisjoint(one.kinds) for one in job.filters
@@ -124,7 +124,7 @@ class RelayRun:
             self._uploads.finish()
             await uploads
 
-    async def _compared(self, one: Compared) -> None:
+    async def _compared(self, one: WindowResult) -> None:
         """Upload what a session surely showed to be lacking; the rest waits for the downloads.
 
         At and below the oldest second that both have events of, the session may have been cut. And
@@ -146,7 +146,7 @@ class RelayRun:
                 if schedule.ready:
                     group.create_task(self._window(schedule.start()))
 
-    async def _window(self, window: Window) -> None:
+    async def _window(self, window: SyncWindow) -> None:
         try:
             await self._reactions.handle(window)
         finally:

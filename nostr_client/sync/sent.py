@@ -25,7 +25,7 @@ _TOOK: Final = (
 )
 
 
-class Sent(Protocol):
+class RepairAttempts(Protocol):
     """See the module. `relay` is a normalised URL, ids are hex."""
 
     async def times(self, relay: str) -> dict[str, int]:
@@ -37,7 +37,7 @@ class Sent(Protocol):
         ...
 
 
-class LocalSent:
+class LocalAttempts:
     """Remembers until the process ends."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class LocalSent:
         known.update((key, known.get(key, 0) + 1) for key in ids)
 
 
-class StoredSent:
+class StoredAttempts:
     """Remembers in the store's file, which has the tables of `REPAIRS`. Raises StoreError."""
 
     def __init__(self, database: Database) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from nostr_client.errors import DeadlineExceeded, RelayError
-from nostr_client.sync.initiator import Kind, Refusal, Suspicion, Talk
+from nostr_client.sync.initiator import InitiatorSession, Refusal, RefusalKind, Suspicion
 from nostr_client.sync.options import LEAST_FRAME
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from nostr_client.network.relay import Relay
     from nostr_client.sync.initiator import Frame, Learned
     from nostr_client.sync.options import SyncOptions
-    from nostr_client.sync.windows import Window
+    from nostr_client.sync.windows import SyncWindow
 
 
 _SUSPECTED: Final = 2.0
@@ -54,7 +54,7 @@ class Answers:
         deadline = asyncio.get_running_loop().time() + wait
         if not self._began and await self._is_silent_for_good(channel):
             return Refusal(
-                Kind.UNSUPPORTED, f"silent, and NIP-{_NIP} is not in its NIP-11 document"
+                RefusalKind.UNSUPPORTED, f"silent, and NIP-{_NIP} is not in its NIP-11 document"
             )
         return await self._wait(channel, hear, deadline)
 
@@ -131,7 +131,7 @@ class Bargain:
     def __init__(
         self,
         relay: Relay,
-        window: Window,
+        window: SyncWindow,
         options: SyncOptions,
         *,
         frame_bytes: int,
@@ -154,16 +154,18 @@ class Bargain:
         """Raises NetworkError, DeadlineExceeded, ProtocolError. Sends NEG-CLOSE in any case."""
         room = frame_room(self._relay, self._window.query, self._frame_bytes)
         if room < LEAST_FRAME:
-            return Refusal(Kind.OVERFLOW, "the filter alone fills a message")
+            return Refusal(RefusalKind.OVERFLOW, "the filter alone fills a message")
         # Sealing sorts nothing here, and takes milliseconds for a window.
-        talk = Talk(self._window.items.seal(), frame_bytes=room, patience=self._options.patience)
+        talk = InitiatorSession(
+            self._window.items.seal(), frame_bytes=room, patience=self._options.patience
+        )
         first = talk.first()
         self.largest = len(first)
         channel = await self._relay.negotiate(self._window.query, first)
         with channel:
             return await self._converse(talk, channel)
 
-    async def _converse(self, talk: Talk, channel: NegChannel) -> Refusal | None:
+    async def _converse(self, talk: InitiatorSession, channel: NegChannel) -> Refusal | None:
         while True:
             answer = await self._answers.next(channel, talk.hear)
             if isinstance(answer, Refusal):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nostr_client.codecs.filters import Filter
 
 
-class HeldBack(StrEnum):
+class WithheldReason(StrEnum):
     """Why an event is not handed over."""
 
     PROTECTED = "protected by their author (NIP-70)"
@@ -45,18 +45,18 @@ class Sharing:
     private: bool = False
     others: bool = False
 
-    def holds_back(self, event: Event) -> HeldBack | None:
+    def holds_back(self, event: Event) -> WithheldReason | None:
         """Why the event must not go, or None."""
         if is_protected(event) and event.pubkey != self.pubkey:
-            return HeldBack.PROTECTED
+            return WithheldReason.PROTECTED
         if reposts_protected(event):
-            return HeldBack.REPOST
+            return WithheldReason.REPOST
         if stays(event, self.filters, include_private=self.private):
-            return HeldBack.PRIVATE
+            return WithheldReason.PRIVATE
         own = event.pubkey == self.pubkey or self.others
         if own or is_named(event, self.filters) or self._names_author(event):
             return None
-        return HeldBack.FOREIGN
+        return WithheldReason.FOREIGN
 
     def _names_author(self, event: Event) -> bool:
         return any(one.authors is not None and one.matches(event) for one in self.filters)

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 
 from nostr_client.codecs.display import plural
 from nostr_client.errors import NostrTallyError
-from nostr_client.store.base import Status
-from nostr_client.sync.memory import SETTLED, Note, Verdict
+from nostr_client.store.base import SaveStatus
+from nostr_client.sync.memory import SETTLED, RefusalNote, Verdict
 from nostr_client.sync.report import RelayReport, SyncStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from nostr_client.network.relay import Relay
-    from nostr_client.store.base import Outcome
+    from nostr_client.store.base import SaveOutcome
     from nostr_client.sync.download_queue import Missing
-    from nostr_client.sync.sharing import HeldBack
+    from nostr_client.sync.sharing import WithheldReason
 
-_HELD = (Status.STORED, Status.DUPLICATE)
+_HELD = (SaveStatus.STORED, SaveStatus.DUPLICATE)
 
 _REASONS = 4
 """Reasons kept for one relay: enough to see what went wrong."""
@@ -31,7 +31,7 @@ class RelayOut(NostrTallyError):
 
 
 @dataclass(slots=True)
-class Tally:
+class RelayTally:
     """See the module; `name` is the relay as the user wrote it."""
 
     name: str
@@ -55,9 +55,9 @@ class Tally:
     """Events that were not tried because of what is remembered."""
     withheld: dict[str, int] = field(default_factory=dict)
     """What `hidden` counts, by reason."""
-    unmoved: Counter[Note] = field(default_factory=Counter)
+    unmoved: Counter[RefusalNote] = field(default_factory=Counter)
     """Uploads by verdict and reason, in this run or remembered."""
-    held_back: Counter[HeldBack] = field(default_factory=Counter)
+    held_back: Counter[WithheldReason] = field(default_factory=Counter)
     """Events that were not handed over, by the rule that holds them back."""
     ended: bool = False
     """Whether the run came to its end, good or bad."""
@@ -93,7 +93,7 @@ class Tally:
         """Whether anything is left undone."""
         return bool(self._left)
 
-    def absorb(self, part: Tally) -> None:
+    def absorb(self, part: RelayTally) -> None:
         """Add what another tally of the same relay says about a part; its ids are left out."""
         self.rounds += part.rounds
         self.windows += part.windows
@@ -113,14 +113,14 @@ class Tally:
         if missing.owed:
             self.lacks(f"{plural(missing.owed, 'event was', 'events were')} not downloaded")
 
-    def withholds(self, notes: Iterable[Note], *, skipped: bool = False) -> None:
+    def withholds(self, notes: Iterable[RefusalNote], *, skipped: bool = False) -> None:
         """Ids that the relay named and does not send; `skipped`: not asked for in this run."""
         for note in notes:
             self.withheld[note.reason] = self.withheld.get(note.reason, 0) + 1
             self.hidden += 1
             self.skipped += skipped
 
-    def skips(self, notes: Iterable[Note]) -> None:
+    def skips(self, notes: Iterable[RefusalNote]) -> None:
         """Uploads that are not tried now because of what is remembered."""
         for note in notes:
             self.unmoved[note] += 1
@@ -131,7 +131,7 @@ class Tally:
         """Uploads that the relay refused or did not answer, in this run or before."""
         return sum(count for note, count in self.unmoved.items() if note.verdict not in SETTLED)
 
-    def saves(self, outcomes: Sequence[Outcome]) -> None:
+    def saves(self, outcomes: Sequence[SaveOutcome]) -> None:
         """Count what the store did with events of this relay."""
         self.downloaded += sum(one.stored for one in outcomes)
         self.declined += sum(one.status not in _HELD for one in outcomes)
@@ -228,7 +228,7 @@ class Tally:
         return parts
 
 
-def _became(count: int, note: Note) -> str:
+def _became(count: int, note: RefusalNote) -> str:
     """How many uploads did not move, and what became of them."""
     text = plural(count, "event was", "events were")
     if note.verdict is Verdict.UNANSWERED:

@@ -9,15 +9,15 @@ from nostr_client.codecs.display import plural
 from nostr_client.codecs.filters import Filter
 from nostr_client.errors import ProtocolError, RelayError
 from nostr_client.sync.memory import BROKE, NOT_SENT, SETTLED, UNASKED, Side, place_of
-from nostr_client.sync.tally import RelayOut, Tally
+from nostr_client.sync.tally import RelayOut, RelayTally
 from nostr_client.sync.uploads import Uploads
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from nostr_client.codecs.event import Event
-    from nostr_client.network.paging.page import Page
-    from nostr_client.sync.memory import Note, SyncMemory
+    from nostr_client.network.paging.page import EventPage
+    from nostr_client.sync.memory import RefusalNote, SyncMemory
     from nostr_client.sync.options import SyncOptions
     from nostr_client.sync.sharing import Sharing
 
@@ -34,7 +34,7 @@ class RelayEvents:
 
     def __init__(
         self,
-        tally: Tally,
+        tally: RelayTally,
         memory: SyncMemory,
         options: SyncOptions,
         filters: Sequence[Filter],
@@ -89,7 +89,7 @@ class RelayEvents:
                 return set(left)
         return set()
 
-    async def _page(self, ids: Sequence[str]) -> Page:
+    async def _page(self, ids: Sequence[str]) -> EventPage:
         """One REQ; `error` is set where a frame ended the connection. Raises RelayOut."""
         asked, why = Filter(ids=ids), ""
         for _ in range(self._options.tries):
@@ -105,7 +105,7 @@ class RelayEvents:
         self._tally.lacks(f"downloads: {why}")
         raise RelayOut(f"nothing more comes from {self._source.url}")
 
-    async def _hides(self, notes: Mapping[bytes, Note]) -> None:
+    async def _hides(self, notes: Mapping[bytes, RefusalNote]) -> None:
         if not notes:
             return
         tally = self._tally
@@ -124,7 +124,9 @@ class New(NamedTuple):
     refused_before: set[bytes]
 
 
-async def to_carry(ids: Sequence[bytes], source: Tally, target: Tally, memory: SyncMemory) -> New:
+async def to_carry(
+    ids: Sequence[bytes], source: RelayTally, target: RelayTally, memory: SyncMemory
+) -> New:
     """Those of the ids that are to be carried now; the tallies say what is not tried again yet."""
     up = await memory.recall(place_of(target.relay), Side.UP, ids)
     target.skips(up.waiting.values())
@@ -140,8 +142,8 @@ class Lane:
 
     def __init__(
         self,
-        source: Tally,
-        target: Tally,
+        source: RelayTally,
+        target: RelayTally,
         memory: SyncMemory,
         options: SyncOptions,
         sharing: Sharing,

@@ -20,7 +20,7 @@ from nostr_client.errors import (
     clip,
 )
 from nostr_client.network.waiting import Gate
-from nostr_client.sync.memory import Note, Side, Verdict, place_of, upload_verdict
+from nostr_client.sync.memory import RefusalNote, Side, Verdict, place_of, upload_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from nostr_client.sync.memory import SyncMemory
     from nostr_client.sync.options import SyncOptions
     from nostr_client.sync.sharing import Sharing
-    from nostr_client.sync.tally import Tally
+    from nostr_client.sync.tally import RelayTally
 
-_NO_OK: Final = Note(Verdict.UNANSWERED, "the run ended before an OK came")
+_NO_OK: Final = RefusalNote(Verdict.UNANSWERED, "the run ended before an OK came")
 
 _READ: Final = 100
 """Events read from the store at once."""
@@ -49,7 +49,7 @@ _ENDS: Final = (Reason.RATE_LIMITED, Reason.TOO_MANY, Reason.RESTRICTED)
 """Refusals of us, not of the event: nothing more is sent in this run."""
 
 
-class Source(Protocol):
+class UploadSource(Protocol):
     """Where the events of ids come from: a store, or another relay."""
 
     async def query(self, filters: Sequence[Filter]) -> list[Event]:
@@ -68,10 +68,10 @@ class Uploads:
     def __init__(
         self,
         relay: Relay,
-        source: Source,
+        source: UploadSource,
         memory: SyncMemory,
         options: SyncOptions,
-        tally: Tally,
+        tally: RelayTally,
         sharing: Sharing,
         downloaded: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
@@ -86,7 +86,7 @@ class Uploads:
         self._queue: deque[bytes] = deque()
         self._versions: list[bytes] = []
         self._again: deque[tuple[Event, int]] = deque()
-        self._unsettled: dict[str, tuple[Event, Note]] = {}
+        self._unsettled: dict[str, tuple[Event, RefusalNote]] = {}
         self._flying = 0
         self._draining = False
         self._answered = False
@@ -241,7 +241,7 @@ class Uploads:
         self._note_answer(event)
         reason = classify(error.reason)
         if reason is Reason.ERROR and tries + 1 < self._options.tries:
-            self._try_again(event, tries, Note(Verdict.FAILED, clip(error.reason)))
+            self._try_again(event, tries, RefusalNote(Verdict.FAILED, clip(error.reason)))
             return
         self._tally.moves += 1
         if reason in _ENDS:
@@ -249,7 +249,7 @@ class Uploads:
         self._closed_to[event.kind] += reason is Reason.AUTH_REQUIRED
         await self._note(event, upload_verdict(error.reason), error.reason)
 
-    def _try_again(self, event: Event, tries: int, note: Note) -> None:
+    def _try_again(self, event: Event, tries: int, note: RefusalNote) -> None:
         """Send the event again in this run; `note` is its verdict if that does not come about."""
         self._unsettled[event.id] = (event, note)
         self._again.append((event, tries + 1))
@@ -257,7 +257,7 @@ class Uploads:
     async def _note(self, event: Event, verdict: Verdict, reason: str) -> None:
         """Count the verdict, and do not hand the event to this relay again for its time."""
         self._unsettled.pop(event.id, None)
-        note = Note(verdict, clip(reason))
+        note = RefusalNote(verdict, clip(reason))
         self._tally.unmoved[note] += 1
         notes = {bytes.fromhex(event.id): note}
         await self._memory.note(self._place, Side.UP, notes, self._options)
@@ -268,7 +268,7 @@ class Uploads:
             self._suspects.add(event.id)
         passes = isinstance(error, NetworkError | DeadlineExceeded)
         if passes and tries + 1 < self._options.tries:
-            self._try_again(event, tries, Note(Verdict.UNANSWERED, clip(str(error))))
+            self._try_again(event, tries, RefusalNote(Verdict.UNANSWERED, clip(str(error))))
             return
         self._suspects.discard(event.id)
         self._without_ok += 1

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from nostr_client.codecs.event import Event
-    from nostr_client.network.paging.page import Page
+    from nostr_client.network.paging.page import EventPage
     from nostr_client.network.relay import Relay
     from nostr_client.sync.options import SyncOptions
 
@@ -28,7 +28,7 @@ BIRTH: Final = 1_604_188_800
 """Unix seconds: November 2020, when the first events of Nostr were written."""
 
 
-class Window(msgspec.Struct, frozen=True):
+class SyncWindow(msgspec.Struct, frozen=True):
     """What one session reconciles. `query` is sent: the filter, or the id of a filter event."""
 
     filter: Filter
@@ -43,16 +43,16 @@ class Window(msgspec.Struct, frozen=True):
     def query(self) -> Filter | str:
         return self.event_id or self.filter
 
-    def again(self) -> Window:
+    def again(self) -> SyncWindow:
         """The same window after a failed attempt."""
         return msgspec.structs.replace(self, tries=self.tries + 1)
 
-    def fresh(self) -> Window:
+    def fresh(self) -> SyncWindow:
         """The same window after an attempt that got further."""
         return msgspec.structs.replace(self, tries=0)
 
 
-def plan(filter: Filter, items: Items, size: int) -> list[Window]:
+def plan(filter: Filter, items: Items, size: int) -> list[SyncWindow]:
     """Windows of about `size` local items, oldest first; equal timestamps stay together."""
     cuts: list[int] = []
     for at in range(size, len(items) - size // 2, size):
@@ -62,7 +62,7 @@ def plan(filter: Filter, items: Items, size: int) -> list[Window]:
     return _cut(filter, items, cuts, 0)
 
 
-def halve(window: Window, now: int, most: int | None = None) -> list[Window]:
+def halve(window: SyncWindow, now: int, most: int | None = None) -> list[SyncWindow]:
     """The window cut by time, oldest first; [] when it is one second long.
 
     `most`: how many records the relay works through. `now` is the end of an open window, Unix
@@ -85,7 +85,7 @@ def _middle(since: int, last: int) -> int:
     return BIRTH if since < BIRTH <= last and middle < BIRTH else middle
 
 
-def _by_items(window: Window, most: int | None) -> list[int]:
+def _by_items(window: SyncWindow, most: int | None) -> list[int]:
     count = len(window.items)
     if count < 2:
         return []
@@ -93,13 +93,13 @@ def _by_items(window: Window, most: int | None) -> list[int]:
     return sorted({window.items.stamp(count * part // parts) for part in range(1, parts)})
 
 
-def _cut(filter: Filter, items: Items, cuts: Sequence[int], halved: int) -> list[Window]:
+def _cut(filter: Filter, items: Items, cuts: Sequence[int], halved: int) -> list[SyncWindow]:
     starts = [filter.since, *cuts]
     ends = [*(cut - 1 for cut in cuts), filter.until]
     windows = []
     for since, until in zip(starts, ends, strict=True):
         part = filter.replace(since=since, until=until)
-        windows.append(Window(part, items.between(since, until), halved))
+        windows.append(SyncWindow(part, items.between(since, until), halved))
     return windows
 
 
@@ -123,13 +123,13 @@ def _halves(values: Sequence[Any] | None) -> list[Sequence[Any]]:
     return [values[:middle], values[middle:]]
 
 
-class Schedule:
+class WindowSchedule:
     """The windows of one relay, newest first.
 
     One at a time until the relay has shown that it speaks NIP-77, then as many as it bears.
     """
 
-    def __init__(self, windows: Sequence[Window], options: SyncOptions) -> None:
+    def __init__(self, windows: Sequence[SyncWindow], options: SyncOptions) -> None:
         self._stack = list(windows)
         self._options = options
         self._allowed = 1
@@ -148,7 +148,7 @@ class Schedule:
         """One may be started."""
         return bool(self._stack) and self.running < self._allowed
 
-    def start(self) -> Window:
+    def start(self) -> SyncWindow:
         """The next window; it runs from now on."""
         self.running += 1
         return self._stack.pop()
@@ -157,11 +157,11 @@ class Schedule:
         """One that ran has ended, whatever came of it."""
         self.running -= 1
 
-    def put(self, windows: Sequence[Window]) -> None:
+    def put(self, windows: Sequence[SyncWindow]) -> None:
         """Windows to be done, oldest first; before those that wait."""
         self._stack.extend(windows)
 
-    def clear(self) -> list[Window]:
+    def clear(self) -> list[SyncWindow]:
         """Take everything that waits."""
         taken, self._stack = self._stack, []
         return taken
@@ -197,7 +197,7 @@ UNPROVEN: Final = (
 )
 
 
-class Parts(NamedTuple):
+class FilterParts(NamedTuple):
     """Filters that together ask for what was seen; `all`: they match all that the relays hold."""
 
     filters: list[Filter]
@@ -206,7 +206,7 @@ class Parts(NamedTuple):
 
 async def named_parts(
     filter: Filter, relays: Sequence[Relay], held: Iterable[Event] = ()
-) -> Parts | None:
+) -> FilterParts | None:
     """The filter of one second in parts that name what it left open.
 
     None when nothing is open, and when a page of REQ is enough. `held`: events of that second that
@@ -227,10 +227,10 @@ async def named_parts(
         chunks = (authors[at : at + _VALUES] for at in range(0, len(authors), _VALUES))
         named = [filter.replace(authors=chunk) for chunk in chunks]
     shown = [await _hold_no_more(relay, filter, named) for relay in relays]
-    return Parts(named, all(shown))
+    return FilterParts(named, all(shown))
 
 
-async def _page(relay: Relay, filter: Filter) -> Page | None:
+async def _page(relay: Relay, filter: Filter) -> EventPage | None:
     try:
         return await relay.fetch(filter.replace(limit=PAGE))
     except RelayError:

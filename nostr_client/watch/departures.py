@@ -13,7 +13,7 @@ from nostr_client import hll
 from nostr_client.codecs.event import nip01_order
 from nostr_client.codecs.references import people_named
 from nostr_client.count.claims import VOID
-from nostr_client.count.claims.changes import Departure, Received, leave
+from nostr_client.count.claims.changes import Departure, LiveEvent, leave
 from nostr_client.count.claims.rows import query_number
 from nostr_client.count.remembering import asked_of
 from nostr_client.count.unfollowed import NewestLists
@@ -50,7 +50,7 @@ class Sightings:
     """What an engine noticed of the people of one watch, by relay."""
 
     def __init__(self) -> None:
-        self.received: list[Received] = []
+        self.received: list[LiveEvent] = []
         """Live events that are not stored yet."""
         self.looked: dict[bytes, float] = {}
         """When the newest list of an author was last asked for; seconds of a monotonic clock."""
@@ -96,7 +96,7 @@ class Sightings:
             return
         known = [self._registers.get(one) for one in {url, *relays}]
         is_new = not query.one_per_author or _is_new(held.author, query.offset, known)
-        self.received.append(Received(held, int(now), is_new))
+        self.received.append(LiveEvent(held, int(now), is_new))
 
     def has_lost(self, url: str, claim: Claim, gone: int | None) -> bool:
         """Whether a relay gives fewer people than it did, or some whose lists are replaced."""

@@ -15,7 +15,7 @@ from nostr_client.watch.people import Person
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nostr_client.count.figures import Counted
+    from nostr_client.count.figures import CountReport
 
 MOST_NAMED = 5
 """People of one watch that a digest names."""
@@ -77,7 +77,7 @@ class Digest(msgspec.Struct, frozen=True, kw_only=True):
     watches: tuple[WatchDigest, ...]
 
 
-def excluded_of(counted: Counted) -> frozenset[str]:
+def excluded_of(counted: CountReport) -> frozenset[str]:
     """Return the relays whose claims a number excludes, as normalised URLs."""
     return frozenset(normalize(one.relay) for one in counted.relays if one.excluded)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nostr_client import hll
 from nostr_client.count.figures import LARGEST
-from nostr_client.count.merge import Unit
+from nostr_client.count.merge import CountUnit
 from nostr_client.count.remembering import asked_of
 from nostr_client.hll.risen import risen
 from nostr_client.watch import people_rows, repository
@@ -82,7 +82,7 @@ def read(
         asked_at=asked_at,
         now=points[-1] if points else None,
         then=repository.newest(conn, name, 0, since),
-        new=_newcomers(trusted, since) if query.unit is Unit.AUTHORS else None,
+        new=_newcomers(trusted, since) if query.unit is CountUnit.AUTHORS else None,
         acts=acts_of(found.people),
         people=found.people[:MOST_NAMED],
         came=tuple(sorted(names[u] for u in answered_now - answered_then if then)),

@@ -24,11 +24,11 @@ from nostr_client.errors import InvalidInput
 from nostr_client.network.waiting import task_group
 from nostr_client.watch import repository
 from nostr_client.watch.departures import find_departures
-from nostr_client.watch.live import Live, LivePace
+from nostr_client.watch.live import LiveListeners, LivePace
 from nostr_client.watch.recording import Recorder
 from nostr_client.watch.repository import point_of
 from nostr_client.watch.scheduler import Task
-from nostr_client.watch.state import NO_RELAY, Merge, Wanted, Watched
+from nostr_client.watch.state import NO_RELAY, Merge, Watched, WatchSet
 
 if TYPE_CHECKING:
     import sqlite3
@@ -40,15 +40,15 @@ if TYPE_CHECKING:
     from nostr_client.count.beside import FirstRound
     from nostr_client.count.claims import ClaimBook
     from nostr_client.count.merge import Claim
-    from nostr_client.count.procedure import Counter
+    from nostr_client.count.procedure import CountEngine
     from nostr_client.count.result import CountResult
     from nostr_client.network.ingest import Ingest
-    from nostr_client.network.outbox import Chosen
+    from nostr_client.network.outbox import ChosenRelays
     from nostr_client.network.pool import RelayPool
     from nostr_client.network.relay import Relay
     from nostr_client.store.database import Database
     from nostr_client.watch.definition import Watch
-    from nostr_client.watch.worker import Log, Worker
+    from nostr_client.watch.worker import Worker, WorkerLog
 
 ASK: Final = "watch"
 """Kind of the tasks that ask one relay for one watch: `watch NAME URL`."""
@@ -89,9 +89,9 @@ class Engine:
     def __init__(
         self,
         worker: Worker,
-        log: Log,
+        log: WorkerLog,
         pool: RelayPool,
-        counter: Counter,
+        counter: CountEngine,
         options: CountOptions,
         merged: Callable[[Merge], Awaitable[None]],
         *,
@@ -105,10 +105,10 @@ class Engine:
         self.counter = counter
         self.options = options
         self.watches: Mapping[str, Watched] = {}
-        self.wanted = Wanted({})
-        self.found: Mapping[str, Chosen] = {}
+        self.wanted = WatchSet({})
+        self.found: Mapping[str, ChosenRelays] = {}
         """Relays of watches that name none, from a relay list."""
-        self.live = Live(worker.clock, log, self, ingest)
+        self.live = LiveListeners(worker.clock, log, self, ingest)
         self.clock = worker.clock
         self._log = log
         self._pool = pool

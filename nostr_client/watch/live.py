@@ -9,7 +9,7 @@ into the store, else nowhere. If the store falls behind, events are dropped and 
 a sync.
 
 Three parts: the filters of live subscriptions (`live_filters`) and the pace of questions that
-events cause (`LivePace`), both pure, and the listeners (`Live`).
+events cause (`LivePace`), both pure, and the listeners (`LiveListeners`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from nostr_client.codecs.filters import Filter
 from nostr_client.errors import NostrTallyError, RelayError, StoreError, StoreFull
 from nostr_client.network.pacing import TokenBucket
 from nostr_client.network.waiting import task_group
-from nostr_client.store.base import Outcome
+from nostr_client.store.base import SaveOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from nostr_client.network.relay import Relay
     from nostr_client.watch.clock import Clock
     from nostr_client.watch.state import Watched
-    from nostr_client.watch.worker import Log
+    from nostr_client.watch.worker import WorkerLog
 
 RETRY_S = 60.0
 """Seconds before a subscription that the relay ended is opened again."""
@@ -79,7 +79,7 @@ SHARE: Final = 0.1
 # Filters of live subscriptions.
 
 
-class Shape(NamedTuple):
+class FilterShape(NamedTuple):
     """The common part of filters that differ only in the values of their one tag."""
 
     kinds: tuple[int, ...] | None
@@ -94,7 +94,7 @@ def live_filters(
 
     `stored`: the most stored events that each may return.
     """
-    alike: dict[Shape, list[str]] = {}
+    alike: dict[FilterShape, list[str]] = {}
     alone: list[Filter] = []
     for one in dict.fromkeys(filters):
         shape = _shape(one)
@@ -110,15 +110,17 @@ def live_filters(
     return parts[:MOST_REQUESTS]
 
 
-def _shape(one: Filter) -> Shape | None:
+def _shape(one: Filter) -> FilterShape | None:
     """Return kinds and tag name, if a filter has no other condition."""
     plain = one.ids is None and one.authors is None and one.search is None
     if not plain or one.since is not None or one.until is not None or len(one.tags) != 1:
         return None
-    return Shape(one.kinds, one.tags[0][0])
+    return FilterShape(one.kinds, one.tags[0][0])
 
 
-def _made(shape: Shape, values: list[str], since: int, stored: int | None) -> Iterable[Filter]:
+def _made(
+    shape: FilterShape, values: list[str], since: int, stored: int | None
+) -> Iterable[Filter]:
     wanted = list(dict.fromkeys(values))
     for n in range(0, len(wanted), MOST_VALUES):
         part = wanted[n : n + MOST_VALUES]
@@ -183,10 +185,12 @@ class Listened(Protocol):
     def received(self, one: Watched, url: str, event: Event) -> None: ...
 
 
-class Live:
+class LiveListeners:
     """Runs one listener for each relay that has watches; call `refresh` after a change of these."""
 
-    def __init__(self, clock: Clock, log: Log, watches: Listened, ingest: Ingest | None) -> None:
+    def __init__(
+        self, clock: Clock, log: WorkerLog, watches: Listened, ingest: Ingest | None
+    ) -> None:
         self.received = 0
         self.kept = 0
         """Events that the store took."""
@@ -290,7 +294,7 @@ class Live:
                 self.dropped += 1
                 self._report(one)
             else:
-                self.kept += isinstance(one, Outcome) and one.stored
+                self.kept += isinstance(one, SaveOutcome) and one.stored
 
     def _report(self, error: StoreError) -> None:
         """Log an error of the store once, although each event of its batch reports it."""

@@ -10,7 +10,7 @@ from nostr_client.codecs import kinds
 from nostr_client.codecs.profiles import names_of
 from nostr_client.count.claims import VOID
 from nostr_client.count.claims.rows import recall
-from nostr_client.count.merge import Unit
+from nostr_client.count.merge import CountUnit
 from nostr_client.count.remembering import KEEP, asked_of
 from nostr_client.store import select
 from nostr_client.store.lookup import Authors, rows_in
@@ -109,7 +109,7 @@ def read(
     people = newest_first(found)
     is_nameless = any(r in log.relays for (r,) in conn.execute(_NAMELESS, (log.q,)))
     nameless = None
-    if figure and is_nameless and query.unit is Unit.AUTHORS:
+    if figure and is_nameless and query.unit is CountUnit.AUTHORS:
         nameless = unnamed(figure, _counted(conn, query, log.q, urls, excluded, now))
     return People(
         since=since,
@@ -128,8 +128,10 @@ def _counted(
     excluded: Collection[str],
     now: int,
 ) -> int:
-    """Return how many authors the number counts by name, as `Counter` does: not those of answers
-    that are too old, and not by lists or events that a relay proves to count no longer."""
+    """Return how many authors the number counts by name, as `CountEngine` does.
+
+    Answers that are too old do not count, nor do lists and events that a relay proves to be gone.
+    """
     found = {one.url: one.usable(now, KEEP) for one in recall(conn, asked_of(query), urls, now)}
     claims = {url: claim for url, claim in found.items() if claim is not None}
     left = {id for one in claims.values() for id in (*one.retracted.lists, *one.retracted.ids)}
@@ -290,7 +292,7 @@ def _stored(conn: sqlite3.Connection, query: Query, since: int, now: int) -> lis
     (key,) = conn.execute("SELECT value FROM meta WHERE key = ?", (HASH_KEY,)).fetchone()
     if query.searches or query.needs_target:
         return []
-    context = select.Context(TagHasher(key), Authors(), now)
+    context = select.QueryContext(TagHasher(key), Authors(), now)
     filters = [
         one.replace(
             since=max(since, one.since or 0),

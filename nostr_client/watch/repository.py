@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 import msgspec
 
 from nostr_client.count.claims import CLAIMS, ClaimBook
-from nostr_client.count.merge import Unit
+from nostr_client.count.merge import CountUnit
 from nostr_client.count.remembering import asked_of
 from nostr_client.errors import InvalidInput
 from nostr_client.store.database import Database
@@ -161,8 +161,8 @@ def question_key(query: Query) -> str:
     """Return the key of a question's history: two questions may share claims, and differ in the
     unit."""
     key = asked_of(query).key
-    of_events = query.offset is not None and query.unit is Unit.EVENTS
-    return f"{key} {Unit.EVENTS}" if of_events else key
+    of_events = query.offset is not None and query.unit is CountUnit.EVENTS
+    return f"{key} {CountUnit.EVENTS}" if of_events else key
 
 
 def _aside(name: str, key: str) -> str:

@@ -54,7 +54,7 @@ class Task(msgspec.Struct, frozen=True):
     backs_off: bool = True
 
 
-class Turn(msgspec.Struct, frozen=True):
+class TaskState(msgspec.Struct, frozen=True):
     """The state of a task: when it is due (wall clock), and whether it runs now."""
 
     due: float
@@ -63,7 +63,7 @@ class Turn(msgspec.Struct, frozen=True):
     turns: int = 0
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class LaneLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits: `per_lane` tasks of one lane at once, `total` of all lanes; `lanes` has exceptions.
 
     Of the tasks of a lane that failed before, one at a time runs: a mute relay occupies one place.
@@ -75,7 +75,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     lanes: Mapping[str, int] = {}
 
 
-class Plan(NamedTuple):
+class TaskPlan(NamedTuple):
     """What to start now, and after how many seconds to ask again if nothing happens before."""
 
     start: tuple[str, ...]
@@ -110,7 +110,7 @@ class Schedule:
 
     def __init__(self, now: Moment, seed: int = 0) -> None:
         self.tasks: Mapping[str, Task] = {}
-        self._turns: dict[str, Turn] = {}
+        self._turns: dict[str, TaskState] = {}
         self._seen = now
         self._seed = seed
         self._coming: list[Entry] = []
@@ -120,7 +120,7 @@ class Schedule:
         self._running = 0
 
     @property
-    def turns(self) -> Mapping[str, Turn]:
+    def turns(self) -> Mapping[str, TaskState]:
         """Return the state of each task, by key."""
         return self._turns
 
@@ -128,7 +128,7 @@ class Schedule:
         self,
         tasks: Iterable[Task],
         now: Moment,
-        limits: Limits,
+        limits: LaneLimits,
         last: Mapping[str, float] | None = None,
     ) -> None:
         """Replace the set of tasks; those that stay keep their turns.
@@ -137,11 +137,11 @@ class Schedule:
         that were never done are due at once; overdue ones are spread over `catch_up`.
         """
         wanted = {task.key: task for task in tasks}
-        turns: dict[str, Turn] = {}
+        turns: dict[str, TaskState] = {}
         for key, task in wanted.items():
             turn = self._turns.get(key)
             if turn is None:
-                turn = Turn(_first_due(task, (last or {}).get(key), now, limits, self._seed))
+                turn = TaskState(_first_due(task, (last or {}).get(key), now, limits, self._seed))
             elif self.tasks[key].every != task.every and not turn.running:
                 turn = _due(turn, min(turn.due, now.wall + task.every))
             turns[key] = turn
@@ -170,19 +170,19 @@ class Schedule:
             self._count(task, turn, -1)
             if turn.due < due:  # nudged while it ran
                 due = turn.due
-        self._set(key, Turn(due=due, failures=failures, turns=turn.turns + 1))
+        self._set(key, TaskState(due=due, failures=failures, turns=turn.turns + 1))
 
-    def plan(self, now: Moment, limits: Limits) -> Plan:
+    def plan(self, now: Moment, limits: LaneLimits) -> TaskPlan:
         """Start the most overdue task of each lane, lanes in turn, within their limits."""
         self._step(now, limits)
         while self._coming and self._coming[0][0] <= now.wall:
             self._wait_in_lane(heappop(self._coming))
         start = tuple(self._start(limits))
-        return Plan(start, self._wait(now))
+        return TaskPlan(start, self._wait(now))
 
     # What is due.
 
-    def _set(self, key: str, turn: Turn) -> None:
+    def _set(self, key: str, turn: TaskState) -> None:
         self._turns[key] = turn
         if not turn.running:
             heappush(self._coming, (turn.due, key))
@@ -223,7 +223,7 @@ class Schedule:
     def _lane(self, name: str) -> _Lane:
         return self._lanes.get(name) or self._lanes.setdefault(name, _Lane())
 
-    def _count(self, task: Task, turn: Turn, change: int) -> None:
+    def _count(self, task: Task, turn: TaskState, change: int) -> None:
         """Count a task that starts or ends in its lane."""
         lane = self._lane(task.lane)
         self._running += change
@@ -233,7 +233,7 @@ class Schedule:
         if change < 0 and (lane.due or lane.failed):
             self._open[task.lane] = None
 
-    def _start(self, limits: Limits) -> list[str]:
+    def _start(self, limits: LaneLimits) -> list[str]:
         """Start one task of each lane, then the second of each: lanes that run least first."""
         started: list[str] = []
         room = limits.total - self._running
@@ -264,12 +264,12 @@ class Schedule:
 
     def _run(self, key: str) -> None:
         before = self._turns[key]
-        turn = self._turns[key] = Turn(_NEVER, True, before.failures, before.turns)
+        turn = self._turns[key] = TaskState(_NEVER, True, before.failures, before.turns)
         self._count(self.tasks[key], turn, 1)
 
     # Steps of the clocks.
 
-    def _step(self, now: Moment, limits: Limits) -> None:
+    def _step(self, now: Moment, limits: LaneLimits) -> None:
         """Account for steps of the clocks since the last call."""
         seen, self._seen = self._seen, now
         step = (now.wall - seen.wall) - (now.mono - seen.mono)
@@ -283,7 +283,7 @@ class Schedule:
             return
         self._arrange()
 
-    def _catch_up(self, seen: Moment, now: Moment, limits: Limits) -> None:
+    def _catch_up(self, seen: Moment, now: Moment, limits: LaneLimits) -> None:
         """Spread tasks that became due during a step; those due before it keep their place."""
         for key, turn in self._turns.items():
             if not turn.running and seen.wall < turn.due <= now.wall:
@@ -292,11 +292,11 @@ class Schedule:
                 self._turns[key] = _due(turn, late)
 
 
-def _due(turn: Turn, at: float) -> Turn:
-    return Turn(at, turn.running, turn.failures, turn.turns)
+def _due(turn: TaskState, at: float) -> TaskState:
+    return TaskState(at, turn.running, turn.failures, turn.turns)
 
 
-def _first_due(task: Task, last: float | None, now: Moment, limits: Limits, seed: int) -> float:
+def _first_due(task: Task, last: float | None, now: Moment, limits: LaneLimits, seed: int) -> float:
     if last is None:
         return now.wall
     due = min(last, now.wall) + task.every

@@ -1,4 +1,4 @@
-"""The state of each watch in an engine, its input (`Wanted`), and the result of a merge."""
+"""The state of each watch in an engine, its input (`WatchSet`), and the result of a merge."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class Merge(NamedTuple):
     is_near: bool = False
 
 
-class Wanted(NamedTuple):
+class WatchSet(NamedTuple):
     """What an engine keeps fresh: watches by name, and the relays of those that name none.
 
     `default`: relays of watches that name none, until `finder` has found those of the target's

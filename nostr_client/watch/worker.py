@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
     from nostr_client.watch.clock import Clock
-    from nostr_client.watch.scheduler import Limits, Task
+    from nostr_client.watch.scheduler import LaneLimits, Task
 
     Runner = Callable[[str], Awaitable[bool]]
 
@@ -35,7 +35,7 @@ SETTLE_S: Final = 1.0
 """Tasks due within this time are due now: a number is merged after its claims."""
 
 
-class Log(Protocol):
+class WorkerLog(Protocol):
     """The log of a run: an event's name and its fields."""
 
     def debug(self, event: str, **fields: Any) -> None: ...
@@ -61,7 +61,7 @@ class LibraryLog:
         self._logger.warning("%s %s", event, fields)
 
 
-class Source(Protocol):
+class TaskSource(Protocol):
     """A source of tasks for a worker; it knows when an earlier run last did each (Unix seconds)."""
 
     def tasks(self) -> Iterable[Task]: ...
@@ -79,15 +79,15 @@ class Worker:
     def __init__(
         self,
         clock: Clock,
-        log: Log,
-        limits: Limits,
+        log: WorkerLog,
+        limits: LaneLimits,
         *,
         fatal: tuple[type[NostrTallyError], ...] = (),
         ended: Callable[[str, float], None] = lambda key, seconds: None,
     ) -> None:
         self.clock = clock
         self.runners: dict[str, Runner] = {}
-        self.sources: list[Source] = []
+        self.sources: list[TaskSource] = []
         self.schedule = Schedule(clock.moment())
         self.limits = limits
         self.started = 0

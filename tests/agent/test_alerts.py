@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from agent.alerts.bodies import Covered, Crossing, body_of, text_of
+from agent.alerts.bodies import Alert, Covered, body_of, text_of
 from agent.alerts.conditions import (
     Condition,
     Sample,
@@ -130,7 +130,7 @@ def test_a_relay_that_was_not_compared_neither_crosses_a_line_nor_clears_it(
 
 def test_what_an_alert_of_a_coverage_says() -> None:
     run = coverage(0.9499, 0.0, None, 1.0)
-    crossing = Crossing("ab", Covered("home", run, 0.95), "< 95 % on 2 relays", 7.0)
+    crossing = Alert("ab", Covered("home", run, 0.95), "< 95 % on 2 relays", 7.0)
     assert text_of(crossing) == (
         "home: 2 of 4 relays lack too many of 1,162 events (wss://r1.example has 0.0 %,"
         " wss://r0.example has 94.9 %); 1 not compared; < 95 % on 2 relays"
@@ -163,7 +163,7 @@ def test_a_text_names_the_newest_people_with_their_keys() -> None:
         )
         for n, name in enumerate(["Ada", None, "Cleo *", "Dan", None])
     )
-    crossing = Crossing("id", state, "> 4", 10.0, people)
+    crossing = Alert("id", state, "> 4", 10.0, people)
     text = text_of(crossing)
     assert text.startswith("w: 5 distinct authors; > 4; Ada (npub1")
     assert text.endswith("followed; and 2 more")

@@ -21,7 +21,7 @@ from nostr_client.watch.definition import Watch
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from agent.api.routes import Request, Route
+    from agent.api.routes import ApiRequest, Route
 
 BY_SERVER = {"health", "document", "events", "access"}
 """Routes that the server answers for every backend."""
@@ -30,7 +30,7 @@ BY_SERVER = {"health", "document", "events", "access"}
 class Recorder(AgentApi):
     """A client that keeps the route and the request in the place of sending it."""
 
-    async def send(self, route: Route, request: Request) -> Any:
+    async def send(self, route: Route, request: ApiRequest) -> Any:
         return route, request
 
 
@@ -152,7 +152,7 @@ def test_no_type_of_the_api_copies_a_value_of_the_sdk() -> None:
         if one.__module__.startswith("nostr_client.") and hasattr(one, "__match_args__")
     ]
     fields = {one: set(getattr(one, "_fields", ()) or one.__struct_fields__) for one in sdk}
-    for answer in structs(schema.Answer):
+    for answer in structs(schema.ResponseBody):
         names = set(answer.__struct_fields__)
         twins = [one for one in sdk if names <= fields[one] and not issubclass(answer, one)]
         assert len(names) < 3 or not twins or answer.__name__ in PROJECTIONS, (answer, twins)

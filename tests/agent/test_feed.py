@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from agent.api import schema
-from agent.api.feed import KEPT_BYTES, SLOW, STOPPING, Feed
+from agent.api.feed import KEPT_BYTES, SLOW, STOPPING, ApiFeed
 
-STATUS = schema.Status(
+STATUS = schema.AgentStatus(
     version="1",
     pid=1,
     started_at=0,
@@ -28,11 +28,13 @@ STATUS = schema.Status(
 )
 
 
-def snapshot_of(feed: Feed) -> schema.Snapshot:
-    return schema.Snapshot(n=feed.n, run=feed.run, status=STATUS, watches=(), syncs=(), relays=())
+def snapshot_of(feed: ApiFeed) -> schema.StateSnapshot:
+    return schema.StateSnapshot(
+        n=feed.n, run=feed.run, status=STATUS, watches=(), syncs=(), relays=()
+    )
 
 
-async def numbers(feed: Feed, last: tuple[str, int] | None) -> list[int]:
+async def numbers(feed: ApiFeed, last: tuple[str, int] | None) -> list[int]:
     stream = feed.open(last, lambda: snapshot_of(feed))
     found = []
     while (message := await stream.next(0.001)) is not None:
@@ -42,7 +44,7 @@ async def numbers(feed: Feed, last: tuple[str, int] | None) -> list[int]:
 
 
 async def test_who_comes_again_gets_just_what_was_missed() -> None:
-    feed = Feed("run", 100)
+    feed = ApiFeed("run", 100)
     for _ in range(50):
         feed.publish(removed_watch="x")
     assert await numbers(feed, ("run", 40)) == list(range(41, 51))
@@ -51,19 +53,19 @@ async def test_who_comes_again_gets_just_what_was_missed() -> None:
 
 @pytest.mark.parametrize("last", [None, ("other", 40), ("run", 51), ("run", 5)])
 async def test_otherwise_it_begins_with_a_snapshot(last: tuple[str, int] | None) -> None:
-    feed = Feed("run", 20, kept=30)
+    feed = ApiFeed("run", 20, kept=30)
     for _ in range(50):
         feed.publish(removed_watch="x")
     stream = feed.open(last, lambda: snapshot_of(feed))
     found = await stream.next(1)
     assert found is not None
-    assert isinstance(msgspec.json.decode(found[1], type=schema.Message), schema.Snapshot)
+    assert isinstance(msgspec.json.decode(found[1], type=schema.Message), schema.StateSnapshot)
     stream.close()
     assert feed.streams == 0
 
 
 async def test_what_is_kept_is_bounded_by_bytes() -> None:
-    feed = Feed("run", 100)
+    feed = ApiFeed("run", 100)
     for _ in range(300):
         feed.publish(removed_watch="x" * 100_000)
     assert sum(len(data) for _, data in feed._kept) <= KEPT_BYTES
@@ -71,7 +73,7 @@ async def test_what_is_kept_is_bounded_by_bytes() -> None:
 
 
 async def test_ends_are_told_once() -> None:
-    feed = Feed("run", 3)
+    feed = ApiFeed("run", 3)
     slow, kept = (feed.open(None, lambda: snapshot_of(feed)) for _ in range(2))
     for _ in range(3):
         assert await kept.next(1)
@@ -83,7 +85,7 @@ async def test_ends_are_told_once() -> None:
             found = await stream.next(1)
             assert found is not None
             message = msgspec.json.decode(found[1], type=schema.Message)
-            if isinstance(message, schema.Cut):
+            if isinstance(message, schema.StreamEnd):
                 break
         assert message.reason == reason
         with pytest.raises(EOFError):

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from agent import state
-from agent.counters.publisher import Note
+from agent.counters.publisher import PublishRecord
 from nostr_client.codecs.event import EventTemplate
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.keys import KeySigner
@@ -52,7 +52,7 @@ async def test_a_new_event_only_where_values_changed(tmp_path: Path) -> None:
 async def test_an_event_far_ahead_holds_up_its_writer_and_its_readers(tmp_path: Path) -> None:
     async with member(":memory:", LEAF) as leaf, member(":memory:", TOP) as top:
         await leaf.add("app.a", 1)
-        note = Note(created_at=int(time.time()) + 100_000)
+        note = PublishRecord(created_at=int(time.time()) + 100_000)
         await leaf.store.database.write(lambda conn: state.note(conn, "publish:app", note))
         link = await leaf.publish()
         assert link.state == "failing"
@@ -96,7 +96,7 @@ async def test_what_cannot_be_read_is_told_and_passes(tmp_path: Path) -> None:
         await leaf.add("app.a", 5)
         await leaf.publish()
         (good,) = await events(leaf)
-        kept = await leaf.publishing._kept(Note(id=good.id))
+        kept = await leaf.publishing._kept(PublishRecord(id=good.id))
         assert kept is not None
         await top.store.save([kept])
         assert (await top.source(leaf)).state == "ok"

@@ -12,7 +12,7 @@ import pytest
 from agent import state
 from agent.log import Log
 from agent.service.specs import Specs
-from agent.specs import Added, SyncSpec, in_words
+from agent.specs import StoredNames, SyncSpec, in_words
 from agent.state import AGENT
 from nostr_client.errors import InvalidInput
 from nostr_client.store.database import Database
@@ -257,7 +257,7 @@ async def test_whom_a_watch_asks_trusts_and_leaves_out_is_known_to_both_programs
 
 async def test_a_store_without_watches_is_brought_up_to_date_too() -> None:
     async with await Database.open(":memory:", migrations=[AGENT]) as opened:
-        assert await opened.read(state.all_added) == Added(frozenset(), frozenset())
+        assert await opened.read(state.all_added) == StoredNames(frozenset(), frozenset())
 
 
 async def test_lines_are_crossed_until_they_are_not(database: Database) -> None:

@@ -11,7 +11,7 @@ from nostr_client.counters.engine.batch import publish_batch
 from tests.conformance.counter_steps import Outcome, ack_outcome, config_of, created
 
 if TYPE_CHECKING:
-    from nostr_client.counters.engine.session import Session
+    from nostr_client.counters.engine.session import CounterSession
     from nostr_client.counters.sqlite import SqliteCounterStore
 
 
@@ -49,7 +49,7 @@ class EmbeddedDriver:
         return ack_outcome(await self.store.publish_message(message))
 
     async def start_batch(self, batch_id: str, message: Outgoing) -> Outcome:
-        def work(session: Session) -> None:
+        def work(session: CounterSession) -> None:
             publish_batch(session, [message, message], batch_id)
             raise Uncommitted
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from nostr_client import hll
 from nostr_client.codecs import kinds
 from nostr_client.store import rules
-from nostr_client.store.base import Status
+from nostr_client.store.base import SaveStatus
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,9 +30,9 @@ class Model:
         self.deletions: list[Event] = []
         """Deletion requests and requests to vanish that were accepted, ever."""
 
-    def save(self, event: Event, now: int) -> Status:
+    def save(self, event: Event, now: int) -> SaveStatus:
         status = self._judge(event, now)
-        if status is Status.STORED:
+        if status is SaveStatus.STORED:
             for other in list(self.events.values()):
                 if self._same_address(event, other) or self._erases(event, other):
                     del self.events[other.id]
@@ -41,25 +41,25 @@ class Model:
                 self.deletions.append(event)
         return status
 
-    def _judge(self, event: Event, now: int) -> Status:
+    def _judge(self, event: Event, now: int) -> SaveStatus:
         if kinds.is_ephemeral(event.kind):
-            return Status.EXPIRED if is_expired(event, now) else Status.EPHEMERAL
+            return SaveStatus.EXPIRED if is_expired(event, now) else SaveStatus.EPHEMERAL
         if event.id in self.events:
-            return Status.DUPLICATE
+            return SaveStatus.DUPLICATE
         blockers = [request for request in self.deletions if self._erases(request, event)]
         if any(request.kind == kinds.VANISH for request in blockers):
-            return Status.VANISHED
+            return SaveStatus.VANISHED
         if blockers:
-            return Status.DELETED
+            return SaveStatus.DELETED
         if is_expired(event, now):
-            return Status.EXPIRED
+            return SaveStatus.EXPIRED
         if any(
             self._same_address(event, other)
             and (other.created_at, event.id) > (event.created_at, other.id)
             for other in self.events.values()
         ):
-            return Status.SUPERSEDED
-        return Status.STORED
+            return SaveStatus.SUPERSEDED
+        return SaveStatus.STORED
 
     def _same_address(self, event: Event, other: Event) -> bool:
         return (

@@ -227,7 +227,7 @@ async def test_old_servers_are_refused_or_used_with_care(monkeypatch: pytest.Mon
     """The version is what the connection says; the server behind it is a new one."""
     version = (2, 14, 2)
     monkeypatch.setattr(
-        "nostr_client.counters.jetstream.connection.Connection.version",
+        "nostr_client.counters.jetstream.connection.JetStreamConnection.version",
         property(lambda self: version),
     )
     with running_server() as server:

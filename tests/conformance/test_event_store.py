@@ -11,7 +11,7 @@ from nostr_client import hll
 from nostr_client.codecs.event import MAX_TIME
 from nostr_client.codecs.filters import Filter
 from nostr_client.errors import InvalidFilter
-from nostr_client.store.base import Status
+from nostr_client.store.base import SaveStatus
 from nostr_client.store.sqlite import SqliteStore
 from tests.conformance.store_events import NOW, make, pubkey
 
@@ -46,7 +46,7 @@ async def store(
         assert (await opened.verify()).problems == ()
 
 
-async def save(store: SqliteStore, *events: VerifiedEvent) -> list[Status]:
+async def save(store: SqliteStore, *events: VerifiedEvent) -> list[SaveStatus]:
     return [outcome.status for outcome in await store.save(events)]
 
 
@@ -61,7 +61,7 @@ def newest(*events: VerifiedEvent) -> list[str]:
 
 async def test_an_event_comes_back_as_it_was(store: SqliteStore) -> None:
     event = make(kind=1, tags=(("e", "x"), ("single",), ("t", "")), content="a\x00b\u2028🤙")
-    assert await store.save([event]) == [(event.event.id, Status.STORED, "")]
+    assert await store.save([event]) == [(event.event.id, SaveStatus.STORED, "")]
     assert await store.query([Filter()]) == [event.event]
 
 
@@ -74,8 +74,8 @@ async def test_nothing_saved_is_nothing_found(store: SqliteStore) -> None:
 
 async def test_a_duplicate_is_told_and_kept_once(store: SqliteStore) -> None:
     event = make()
-    assert await save(store, event, event) == [Status.STORED, Status.DUPLICATE]
-    assert await save(store, event) == [Status.DUPLICATE]
+    assert await save(store, event, event) == [SaveStatus.STORED, SaveStatus.DUPLICATE]
+    assert await save(store, event) == [SaveStatus.DUPLICATE]
     assert await store.count([Filter()]) == 1
 
 
@@ -83,15 +83,17 @@ async def test_a_duplicate_is_told_and_kept_once(store: SqliteStore) -> None:
 async def test_a_replaceable_kind_keeps_the_newest(store: SqliteStore, kind: int) -> None:
     old, new = make(kind=kind, at=1), make(kind=kind, at=2)
     other = make(1, kind=kind, at=1)
-    assert await save(store, old, other) == [Status.STORED] * 2
-    assert await save(store, new) == [Status.STORED]
-    assert await save(store, old) == [Status.SUPERSEDED]
+    assert await save(store, old, other) == [SaveStatus.STORED] * 2
+    assert await save(store, new) == [SaveStatus.STORED]
+    assert await save(store, old) == [SaveStatus.SUPERSEDED]
     assert await ids(store) == newest(new, other)
 
 
 @pytest.mark.parametrize("kind", [2, 9, 999, 9_999, 20_000 - 10_001, 40_000, 65_535])
 async def test_a_regular_kind_keeps_all(store: SqliteStore, kind: int) -> None:
-    assert await save(store, make(kind=kind, at=1), make(kind=kind, at=2)) == [Status.STORED] * 2
+    assert (
+        await save(store, make(kind=kind, at=1), make(kind=kind, at=2)) == [SaveStatus.STORED] * 2
+    )
 
 
 async def test_of_equal_times_the_lowest_id_stays(store: SqliteStore) -> None:
@@ -100,15 +102,15 @@ async def test_of_equal_times_the_lowest_id_stays(store: SqliteStore) -> None:
     for event in both:
         await store.save([event])
     assert await ids(store) == [low.event.id]
-    assert set(await save(store, *(e for e in both if e is not low))) == {Status.SUPERSEDED}
+    assert set(await save(store, *(e for e in both if e is not low))) == {SaveStatus.SUPERSEDED}
 
 
 async def test_versions_in_one_batch(store: SqliteStore) -> None:
     v1, v2, v3 = (make(kind=3, at=at) for at in (1, 2, 3))
     assert await save(store, v2, v1, v3) == [
-        Status.SUPERSEDED,
-        Status.SUPERSEDED,
-        Status.STORED,
+        SaveStatus.SUPERSEDED,
+        SaveStatus.SUPERSEDED,
+        SaveStatus.STORED,
     ]
     assert await ids(store) == [v3.event.id]
 
@@ -120,9 +122,9 @@ async def test_an_address_is_kind_author_and_first_d(store: SqliteStore, kind: i
     a2 = make(kind=kind, at=2, tags=(("d", "a"),))
     assert (
         await save(store, a1, b1, make(1, kind=kind, at=1, tags=(("d", "a"),)))
-        == [Status.STORED] * 3
+        == [SaveStatus.STORED] * 3
     )
-    assert await save(store, a2) == [Status.STORED]
+    assert await save(store, a2) == [SaveStatus.STORED]
     found = await store.query([Filter(authors=[pubkey(0)])])
     assert [event.id for event in found] == newest(a2, b1)
 
@@ -131,14 +133,14 @@ async def test_a_missing_d_is_an_empty_one(store: SqliteStore) -> None:
     none, bare = make(kind=30_000, at=1), make(kind=30_000, at=2, tags=(("d",), ("d", "x")))
     empty = make(kind=30_000, at=3, tags=(("d", ""),))
     for event in (none, bare, empty):
-        assert await save(store, event) == [Status.STORED]
+        assert await save(store, event) == [SaveStatus.STORED]
     assert await ids(store) == [empty.event.id]
 
 
 @pytest.mark.parametrize("kind", [20_000, 29_999])
 async def test_ephemeral_events_are_never_stored(store: SqliteStore, kind: int) -> None:
     event = make(kind=kind)
-    assert await save(store, event, event) == [Status.EPHEMERAL] * 2
+    assert await save(store, event, event) == [SaveStatus.EPHEMERAL] * 2
     assert await ids(store) == []
 
 
@@ -146,13 +148,13 @@ async def test_a_deletion_removes_and_blocks_its_authors_events_alone(store: Sql
     mine, theirs = make(content="mine"), make(1, content="theirs")
     late = make(content="late")
     request = make(kind=5, tags=tuple(("e", e.event.id) for e in (mine, theirs, late)))
-    assert await save(store, mine, theirs) == [Status.STORED] * 2
-    assert await save(store, request) == [Status.STORED]
+    assert await save(store, mine, theirs) == [SaveStatus.STORED] * 2
+    assert await save(store, request) == [SaveStatus.STORED]
     assert await ids(store) == newest(theirs, request)
     assert await save(store, late, mine, theirs) == [
-        Status.DELETED,
-        Status.DELETED,
-        Status.DUPLICATE,
+        SaveStatus.DELETED,
+        SaveStatus.DELETED,
+        SaveStatus.DUPLICATE,
     ]
     asked = [mine.event.id, late.event.id, "00" * 32]
     assert await store.known(asked) == set(asked[:2])
@@ -164,17 +166,17 @@ async def test_another_authors_deletion_does_not_block_what_comes_later(
     theirs = make(1)
     await store.save([make(kind=5, tags=(("e", theirs.event.id),))])
     assert await store.known([theirs.event.id]) == set()
-    assert await save(store, theirs) == [Status.STORED]
+    assert await save(store, theirs) == [SaveStatus.STORED]
 
 
 async def test_deleting_in_the_same_batch(store: SqliteStore) -> None:
     note, article = make(), make(kind=30_023, tags=(("d", "x"),))
     request = make(kind=5, at=NOW, tags=(("e", note.event.id), ("a", f"30023:{pubkey(0)}:x")))
     assert await save(store, note, article, request, note) == [
-        Status.DELETED,
-        Status.DELETED,
-        Status.STORED,
-        Status.DELETED,
+        SaveStatus.DELETED,
+        SaveStatus.DELETED,
+        SaveStatus.STORED,
+        SaveStatus.DELETED,
     ]
     assert await ids(store) == [request.event.id]
 
@@ -187,15 +189,15 @@ async def test_a_deletion_reaches_neither_deletions_nor_requests_to_vanish(
     vanish = make(kind=62, tags=(("relay", "wss://elsewhere.example"),))
     undo = make(kind=5, at=NOW, tags=(("e", first.event.id), ("e", vanish.event.id)))
     assert await save(store, victim, first, vanish, undo) == [
-        Status.DELETED,
-        Status.STORED,
-        Status.STORED,
-        Status.STORED,
+        SaveStatus.DELETED,
+        SaveStatus.STORED,
+        SaveStatus.STORED,
+        SaveStatus.STORED,
     ]
     assert await save(store, victim, first, vanish) == [
-        Status.DELETED,
-        Status.DUPLICATE,
-        Status.DUPLICATE,
+        SaveStatus.DELETED,
+        SaveStatus.DUPLICATE,
+        SaveStatus.DUPLICATE,
     ]
 
 
@@ -206,14 +208,14 @@ async def test_an_address_is_deleted_up_to_the_requests_time(store: SqliteStore)
     def request(at: int, author: int = 0) -> VerifiedEvent:
         return make(author, kind=5, at=at, tags=(("a", f"30023:{pubkey(0)}:a:b:c"),))
 
-    assert await save(store, version(10)) == [Status.STORED]
-    assert await save(store, request(9), request(20, author=1)) == [Status.STORED] * 2
+    assert await save(store, version(10)) == [SaveStatus.STORED]
+    assert await save(store, request(9), request(20, author=1)) == [SaveStatus.STORED] * 2
     assert await store.count([Filter(kinds=[30_023])]) == 1
-    assert await save(store, request(10)) == [Status.STORED]
+    assert await save(store, request(10)) == [SaveStatus.STORED]
     assert await store.count([Filter(kinds=[30_023])]) == 0
-    assert await save(store, request(5)) == [Status.STORED]
-    assert await save(store, version(8), version(10)) == [Status.DELETED] * 2
-    assert await save(store, version(11)) == [Status.STORED]
+    assert await save(store, request(5)) == [SaveStatus.STORED]
+    assert await save(store, version(8), version(10)) == [SaveStatus.DELETED] * 2
+    assert await save(store, version(11)) == [SaveStatus.STORED]
 
 
 async def test_a_replaceable_kind_is_deleted_by_address(store: SqliteStore) -> None:
@@ -222,8 +224,8 @@ async def test_a_replaceable_kind_is_deleted_by_address(store: SqliteStore) -> N
     await store.save([make(kind=5, at=10, tags=(("a", f"0:{pubkey(0)}:"),))])
     assert await store.count([Filter(kinds=[0])]) == 0
     assert await save(store, make(kind=0, at=9), make(kind=0, at=11)) == [
-        Status.DELETED,
-        Status.STORED,
+        SaveStatus.DELETED,
+        SaveStatus.STORED,
     ]
 
 
@@ -233,7 +235,7 @@ async def test_odd_deletion_tags_do_no_harm(store: SqliteStore) -> None:
     odd += [f"1:{key}:", f"0:{key[:-1]}:", f"٣:{key}:"]
     tags = (("e",), ("a",), ("e", "zz"), ("e", pubkey(0).upper()), *(("a", v) for v in odd))
     note = make()
-    assert await save(store, note, make(kind=5, tags=tags)) == [Status.STORED] * 2
+    assert await save(store, note, make(kind=5, tags=tags)) == [SaveStatus.STORED] * 2
     assert await store.count([Filter(kinds=[1])]) == 1
 
 
@@ -244,9 +246,9 @@ async def test_expired_events_are_refused_then_hidden_then_swept(
     soon = make(tags=(("expiration", str(NOW + 10)), ("e", "aa" * 32)))
     stays = make(content="stays", tags=(("e", "aa" * 32),))
     assert await save(store, gone, soon, stays) == [
-        Status.EXPIRED,
-        Status.STORED,
-        Status.STORED,
+        SaveStatus.EXPIRED,
+        SaveStatus.STORED,
+        SaveStatus.STORED,
     ]
     assert await store.sweep() == 0
     by_tag = Filter(tags={"#e": ["aa" * 32]})
@@ -260,12 +262,12 @@ async def test_expired_events_are_refused_then_hidden_then_swept(
     assert (await store.stats()).events == 2
     assert await store.sweep() == 1
     assert (await store.stats()).events == 1
-    assert await save(store, soon) == [Status.EXPIRED]
+    assert await save(store, soon) == [SaveStatus.EXPIRED]
 
 
 @pytest.mark.parametrize("text", ["", "soon", "-1", "1.5", "1e9", "٣٣٣", "9" * 400])
 async def test_an_expiration_that_is_no_time_is_none(store: SqliteStore, text: str) -> None:
-    assert await save(store, make(tags=(("expiration", text),))) == [Status.STORED]
+    assert await save(store, make(tags=(("expiration", text),))) == [SaveStatus.STORED]
 
 
 async def test_a_recipient_deletes_a_gift_wrap(store: SqliteStore) -> None:
@@ -275,9 +277,9 @@ async def test_a_recipient_deletes_a_gift_wrap(store: SqliteStore) -> None:
     named = tuple(("e", one.event.id) for one in (wrap, foreign, note))
     deletion = make(0, kind=5, at=20, tags=named)
     await store.save([wrap, foreign, note])
-    assert await save(store, deletion) == [Status.STORED]
+    assert await save(store, deletion) == [SaveStatus.STORED]
     assert await ids(store) == newest(foreign, note, deletion)
-    assert await save(store, wrap) == [Status.DELETED]
+    assert await save(store, wrap) == [SaveStatus.DELETED]
 
 
 @pytest.mark.parametrize("deletion_first", [True, False])
@@ -301,28 +303,28 @@ async def test_vanishing_takes_everything_up_to_its_time(store: SqliteStore) -> 
     new_wrap = make(2, kind=1059, at=30, tags=(("p", pubkey(0)),))
     vanish = make(kind=62, at=20, tags=(("relay", "ALL_RELAYS"),))
     await store.save([before, after, deletion, other, wrap, new_wrap])
-    assert await save(store, vanish) == [Status.STORED]
+    assert await save(store, vanish) == [SaveStatus.STORED]
     assert await ids(store) == newest(after, other, new_wrap, vanish)
-    assert await save(store, before, deletion, wrap, make(at=20)) == [Status.VANISHED] * 4
-    assert await save(store, vanish) == [Status.DUPLICATE]
+    assert await save(store, before, deletion, wrap, make(at=20)) == [SaveStatus.VANISHED] * 4
+    assert await save(store, vanish) == [SaveStatus.DUPLICATE]
 
 
 async def test_vanishing_in_the_same_batch(store: SqliteStore) -> None:
     vanish = make(kind=62, at=20, tags=(("relay", URL),))
     wrap = make(2, kind=1059, at=10, tags=(("p", pubkey(0)),))
     assert await save(store, make(at=10), wrap, vanish, make(at=11), make(at=21)) == [
-        Status.VANISHED,
-        Status.VANISHED,
-        Status.STORED,
-        Status.VANISHED,
-        Status.STORED,
+        SaveStatus.VANISHED,
+        SaveStatus.VANISHED,
+        SaveStatus.STORED,
+        SaveStatus.VANISHED,
+        SaveStatus.STORED,
     ]
 
 
 async def test_vanishing_elsewhere_is_kept_and_not_followed(store: SqliteStore) -> None:
     await store.save([make(at=10)])
     assert await save(store, make(kind=62, at=20, tags=(("relay", "wss://other.example"),))) == [
-        Status.STORED
+        SaveStatus.STORED
     ]
     assert await store.count([Filter(kinds=[1])]) == 1
 
@@ -330,7 +332,7 @@ async def test_vanishing_elsewhere_is_kept_and_not_followed(store: SqliteStore) 
 async def test_the_far_future_is_kept_and_counted_apart(store: SqliteStore) -> None:
     far = make(at=1_707_827_688_371)
     farthest = make(at=MAX_TIME)
-    assert await save(store, far, farthest, make(at=0)) == [Status.STORED] * 3
+    assert await save(store, far, farthest, make(at=0)) == [SaveStatus.STORED] * 3
     assert (await ids(store, Filter(limit=1))) == [farthest.event.id]
     stats = await store.stats()
     assert (stats.future, stats.oldest, stats.newest) == (2, 0, MAX_TIME)
@@ -486,7 +488,7 @@ async def test_delete_forgets_without_a_tombstone(store: SqliteStore) -> None:
     await store.save(events)
     assert await store.delete([Filter(until=1), Filter(limit=1)]) == 3
     assert await ids(store) == newest(*events[2:4])
-    assert await save(store, events[0]) == [Status.STORED]
+    assert await save(store, events[0]) == [SaveStatus.STORED]
 
 
 async def test_stream_gives_what_query_gives(
@@ -503,7 +505,7 @@ async def test_stream_gives_what_query_gives(
 
 
 async def test_hooks_run_inside_the_transaction(store: SqliteStore) -> None:
-    seen: list[list[tuple[str, Status]]] = []
+    seen: list[list[tuple[str, SaveStatus]]] = []
     gone: list[str] = []
 
     def on_batch(conn: object, pairs: Any) -> None:
@@ -515,8 +517,8 @@ async def test_hooks_run_inside_the_transaction(store: SqliteStore) -> None:
     await store.save([old])
     await store.save([new, old])
     assert seen == [
-        [(old.event.id, Status.STORED)],
-        [(new.event.id, Status.STORED), (old.event.id, Status.SUPERSEDED)],
+        [(old.event.id, SaveStatus.STORED)],
+        [(new.event.id, SaveStatus.STORED), (old.event.id, SaveStatus.SUPERSEDED)],
     ]
     assert gone == [old.event.id]
 
@@ -530,7 +532,7 @@ async def test_a_failing_hook_undoes_its_batch(store: SqliteStore) -> None:
     with pytest.raises(LookupError):
         await store.save([make(7, content="second")])
     store.on_batch.clear()
-    assert await save(store, make(8), make(7)) == [Status.STORED] * 2
+    assert await save(store, make(8), make(7)) == [SaveStatus.STORED] * 2
     assert await store.distinct_authors([Filter()]) == 3
 
 

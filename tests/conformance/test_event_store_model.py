@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from nostr_client.codecs.filters import Filter
-from nostr_client.store.base import Status
+from nostr_client.store.base import SaveStatus
 from nostr_client.store.sqlite import SqliteStore
 from tests.conformance.store_events import NOW, make, pubkey
 from tests.conformance.store_model import Model
@@ -95,7 +95,7 @@ class StoreMachine(RuleBasedStateMachine):
         for event in batch:
             self.model.save(event.event, self.now)
         for outcome in outcomes:
-            if outcome.status is Status.STORED:
+            if outcome.status is SaveStatus.STORED:
                 assert outcome.id in self.model.events
 
     @rule(wanted=st.lists(filters, min_size=1, max_size=3))

@@ -16,7 +16,7 @@ from nostr_client.codecs.nip19 import PublicKey
 from nostr_client.network.pool import RelayPool
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.store.sync_memory import TriedTable
-from nostr_client.sync.memory import Note, Place, Side, StoredMemory, Verdict
+from nostr_client.sync.memory import RefusalNote, RelayAndKey, Side, StoredMemory, Verdict
 from nostr_client.sync.options import SyncOptions
 from tests.faulty_relay import Behaviour, FaultyRelay, Peer
 from tests.peers.servers import local_relay
@@ -164,8 +164,10 @@ async def test_an_empty_or_half_read_store_publishes_nothing_and_says_why(
         assert (code, "the store is empty" in err) == (2, True)
         async with await SqliteStore.open(store) as opened:
             memory = StoredMemory(TriedTable(opened.database), time.time)
-            note = Note(Verdict.WITHHELD, "named and not sent")
-            await memory.note(Place("wss://a.example"), Side.DOWN, {b"1" * 32: note}, SyncOptions())
+            note = RefusalNote(Verdict.WITHHELD, "named and not sent")
+            await memory.note(
+                RelayAndKey("wss://a.example"), Side.DOWN, {b"1" * 32: note}, SyncOptions()
+            )
         code, _, err = await publish("--all", "-r", relay.url)
         assert (code, "1 event that relays named did not come" in err) == (2, True)
         assert sent(relay) == []

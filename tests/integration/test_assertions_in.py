@@ -22,7 +22,7 @@ from nostr_client.client import NostrClient
 from nostr_client.codecs.event import EventTemplate
 from nostr_client.codecs.keys import KeySigner
 from nostr_client.codecs.nip19 import PublicKey
-from nostr_client.count.procedure import Counter
+from nostr_client.count.procedure import CountEngine
 from nostr_client.errors import InvalidInput
 from tests.faulty_relay import FaultyRelay
 from tests.running import nostr_client
@@ -169,7 +169,7 @@ def test_a_declaration_is_read_field_by_field() -> None:
 def test_a_number_below_and_above_what_relays_show() -> None:
 
     query = count.followers(NPUB)
-    result = Counter().result(query, [hll_claim("wss://a.example", range(300))])
+    result = CountEngine().result(query, [hll_claim("wss://a.example", range(300))])
     for value, ends in ((1, "which is more"), (300, "people"), (9_000, "which is less")):
         one = Asserted(
             provider=FIRST.pubkey, field="30382:followers", status=AssertedStatus.OK, value=value

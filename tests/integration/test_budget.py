@@ -14,7 +14,7 @@ import pytest
 
 from nostr_client.codecs.filters import Filter
 from nostr_client.count.asking import CountOptions
-from nostr_client.count.procedure import Counter as Engine
+from nostr_client.count.procedure import CountEngine
 from nostr_client.count.queries import query as make_query
 from nostr_client.errors import RelayError, RelayRefused
 from nostr_client.network.access.budget import Budgets
@@ -278,7 +278,7 @@ def test_a_count_that_our_own_budget_holds_back_says_so(read: bool, refuses: str
             relay = pool.relay("wss://house.example")
             for _ in range(3):
                 query, asked = make_query(FOLLOWERS), [(relay.url, relay)]
-                answer = await Engine(now=time.time).count(query, asked, counting)
+                answer = await CountEngine(now=time.time).count(query, asked, counting)
                 claims.extend(answer.relays)
             assert relay.capabilities.count is not False or refuses
 

@@ -15,7 +15,7 @@ from nostr_client.client import NostrClient
 from nostr_client.codecs.event import EventTemplate
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.keys import KeySigner
-from nostr_client.count.merge import Claim, Figure, TrustPolicy, Unit
+from nostr_client.count.merge import Claim, CountUnit, Figure, TrustPolicy
 from nostr_client.errors import InvalidInput
 from nostr_client.network.relay_state import Capabilities
 from nostr_client.options import Options, ReadBudget, Timeouts
@@ -70,7 +70,7 @@ async def test_registers_are_asked_for_and_events_are_not_read() -> None:
     assert claim.events_read == 0
     assert "REQ" not in relay.verbs()
     assert result.value == 300
-    assert result.unit is Unit.AUTHORS
+    assert result.unit is CountUnit.AUTHORS
     assert claim.relay == relay.url
     assert claim.latency_ms is not None
     assert claim.answered_at is not None
@@ -118,7 +118,7 @@ async def test_people_and_reactions_are_told_apart() -> None:
     assert result.events is not None
     assert (result.authors.value, result.events.value) == (50, len(events))
     assert result.exact
-    assert result.unit is Unit.AUTHORS
+    assert result.unit is CountUnit.AUTHORS
 
 
 async def test_no_read_leaves_the_count() -> None:
@@ -126,7 +126,7 @@ async def test_no_read_leaves_the_count() -> None:
     assert [c.method for c in result.relays] == ["count", "count"]
     assert result.value == 30
     assert result.lower_bound
-    assert result.unit is Unit.AUTHORS
+    assert result.unit is CountUnit.AUTHORS
     assert all(c.events_read == 0 for c in result.relays)
 
 

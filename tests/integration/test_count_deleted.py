@@ -13,7 +13,7 @@ from nostr_client.codecs import nip19
 from nostr_client.codecs.event import Event, EventTemplate, Tags
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.keys import stored_event
-from nostr_client.count.asking import Asking
+from nostr_client.count.asking import CountRequest
 from nostr_client.store.sqlite import SqliteStore
 from tests.faulty_relay import FaultyRelay
 from tests.negrelay import SpeaksNeg
@@ -186,9 +186,9 @@ async def test_two_counts_at_once_forget_no_deletion(
     """One count begins, another of the same question ends meanwhile: what both prove stays."""
     *events, new = reacted(40)
     gone = made(39, 5, (("e", new.id),), LATER)
-    read, begun, going_on = Asking._read, asyncio.Event(), asyncio.Event()
+    read, begun, going_on = CountRequest._read, asyncio.Event(), asyncio.Event()
 
-    async def held_back(self: Asking) -> None:
+    async def held_back(self: CountRequest) -> None:
         if not begun.is_set():
             begun.set()
             await going_on.wait()
@@ -200,7 +200,7 @@ async def test_two_counts_at_once_forget_no_deletion(
     ):
         await client.count(count.reactions(TARGET))
         relay.events += [new, gone]
-        monkeypatch.setattr(Asking, "_read", held_back)
+        monkeypatch.setattr(CountRequest, "_read", held_back)
         async with asyncio.TaskGroup() as group:
             slow = group.create_task(client.count(count.reactions(TARGET)))
             await begun.wait()

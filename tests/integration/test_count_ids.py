@@ -13,7 +13,7 @@ import pytest
 from nostr_client.client import NostrClient
 from nostr_client.codecs.event import Event, EventTemplate
 from nostr_client.codecs.filters import Filter
-from nostr_client.count.merge import Method, Unit
+from nostr_client.count.merge import CountUnit, Method
 from nostr_client.count.queries import query
 from nostr_client.negentropy.reconcile import Responder
 from nostr_client.negentropy.storage import seal
@@ -151,7 +151,7 @@ async def test_three_relays_are_united_by_their_ids_for_80_kilobytes() -> None:
         for part in parts:
             await world.relay(SpeaksNeg(), notes(part))
         result = await world.count()
-    assert (result.value, result.high, result.unit) == (truth, truth, Unit.EVENTS)
+    assert (result.value, result.high, result.unit) == (truth, truth, CountUnit.EVENTS)
     assert result.low is not None
     assert 0.4 * twice < result.low <= twice + 30
     assert world.received <= 80_000
@@ -202,7 +202,7 @@ async def test_filters_count_events_whoever_answers() -> None:
         async with World() as world:
             await world.relay(behaviour, events)
             result = await world.count(mine)
-        assert (result.value, result.unit) == (340, Unit.EVENTS)
+        assert (result.value, result.unit) == (340, CountUnit.EVENTS)
 
 
 async def test_invented_ids_make_a_relay_a_bare_word() -> None:

@@ -11,7 +11,7 @@ from nostr_client import count, hll
 from nostr_client.cli.count import second_lines
 from nostr_client.client import NostrClient
 from nostr_client.codecs.filters import Filter
-from nostr_client.count.merge import Method, Unit
+from nostr_client.count.merge import CountUnit, Method
 from nostr_client.options import Options, Timeouts
 from nostr_client.watch.repository import point_of, question_key
 from tests.faults import AnswersCount, Silent
@@ -60,7 +60,7 @@ def answerers() -> dict[str, Behaviour]:
 
 @pytest.mark.parametrize("name", list(answerers()))
 async def test_the_unit_does_not_depend_on_who_answers(name: str) -> None:
-    for asked, unit in ((PEOPLE, Unit.AUTHORS), (EVENTS, Unit.EVENTS)):
+    for asked, unit in ((PEOPLE, CountUnit.AUTHORS), (EVENTS, CountUnit.EVENTS)):
         for read in (True, False):
             result = await counted(asked, answerers()[name], read=read)
             assert result.unit is unit
@@ -79,7 +79,7 @@ async def test_a_count_of_events_is_never_a_number_of_people() -> None:
 
 async def test_registers_tell_people_beside_the_number_of_events() -> None:
     result = await counted(EVENTS, Sketches())
-    assert (result.value, result.as_said, result.unit) == (400, True, Unit.EVENTS)
+    assert (result.value, result.as_said, result.unit) == (400, True, CountUnit.EVENTS)
     assert "400, as the relay says" in str(result)
     assert result.relays[0].events_read == 0
     lines = second_lines(result)
@@ -97,7 +97,7 @@ async def test_a_relay_that_counts_people_is_read_where_events_are_asked_for() -
 
 async def test_events_of_relays_with_registers_are_united() -> None:
     result = await counted(EVENTS, Sketches(), SpeaksNeg())
-    assert (result.value, result.exact, result.unit) == (400, True, Unit.EVENTS)
+    assert (result.value, result.exact, result.unit) == (400, True, CountUnit.EVENTS)
 
 
 def test_two_questions_that_share_claims_have_a_history_each() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from agent.relay.server import serve
 from nostr_client.codecs.keys import KeySigner, verify
-from nostr_client.network.check import CheckReport, Outcome, check_relay
+from nostr_client.network.check import CheckOutcome, CheckReport, check_relay
 from nostr_client.network.check.findings import TESTS
 from nostr_client.store.sqlite import SqliteStore
 from tests.defects import DEFECTS, events_of
@@ -31,7 +31,7 @@ def wrongs(report: CheckReport) -> dict[str, str]:
 
 
 def skipped(report: CheckReport) -> dict[str, str]:
-    found = (one for one in report.findings if one.outcome is Outcome.NOT_TESTED)
+    found = (one for one in report.findings if one.outcome is CheckOutcome.NOT_TESTED)
     return {one.test: one.text for one in found}
 
 
@@ -74,7 +74,9 @@ async def test_nothing_is_written_unless_asked_for() -> None:
     async with FaultyRelay(Right(), events=world(), info=INFO) as relay:
         report = await check_relay(relay.url, signer=OWN)
         assert not relay.verbs()["EVENT"]
-    assert all(report.of(test).outcome is Outcome.NOT_TESTED for test in TESTS if "write" in test)
+    assert all(
+        report.of(test).outcome is CheckOutcome.NOT_TESTED for test in TESTS if "write" in test
+    )
 
 
 async def test_a_budget_that_is_spent_leaves_tests_untested() -> None:
@@ -90,7 +92,7 @@ async def test_a_silent_relay_is_one_defect_and_no_more() -> None:
     async with FaultyRelay(Silent()) as relay:
         report = await check_relay(relay.url, wait=0.2)
     assert set(wrongs(report)) == {"read.answer"}
-    assert report.of("count.exact").outcome is Outcome.NOT_TESTED
+    assert report.of("count.exact").outcome is CheckOutcome.NOT_TESTED
 
 
 async def test_an_empty_relay_has_no_defect() -> None:

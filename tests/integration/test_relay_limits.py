@@ -15,7 +15,7 @@ from tests.faults import Silent
 from tests.talking import NOTES, SIGNER, note, talking
 
 if TYPE_CHECKING:
-    from nostr_client.network.event_queue import Received
+    from nostr_client.network.event_queue import QueuedEvent
 
 
 async def test_frames_of_a_relay_are_paced() -> None:
@@ -70,7 +70,7 @@ async def test_a_live_query_that_nobody_reads_does_not_stop_the_others(
 
 async def test_whoever_verifies_by_himself_takes_raw_events() -> None:
     async with talking(events=[note(n) for n in range(10)]) as (_, relay):
-        taken: list[Received] = []
+        taken: list[QueuedEvent] = []
         async with relay.subscribe(NOTES, live=False) as subscription:
             while batch := await subscription.received(4):
                 assert len(batch) <= 4

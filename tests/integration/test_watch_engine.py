@@ -13,7 +13,7 @@ from nostr_client.client import NostrClient
 from nostr_client.codecs.event import EventTemplate
 from nostr_client.codecs.filters import Filter
 from nostr_client.count.claims import CLAIMS
-from nostr_client.count.procedure import Counter
+from nostr_client.count.procedure import CountEngine
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.watch import WATCHES, Watch, WatchRepository, engine
 from tests.faulty_relay import FaultyRelay
@@ -44,13 +44,13 @@ async def test_answers_of_one_tick_are_merged_once(
     """
     monkeypatch.setattr(engine, "MERGE_DELAY_S", 3600.0)
     counted: list[CountResult] = []
-    result = Counter.result
+    result = CountEngine.result
 
-    def merge(counter: Counter, *args: Any, **how: Any) -> CountResult:
+    def merge(counter: CountEngine, *args: Any, **how: Any) -> CountResult:
         counted.append(result(counter, *args, **how))
         return counted[-1]
 
-    monkeypatch.setattr(Counter, "result", merge)
+    monkeypatch.setattr(CountEngine, "result", merge)
     merges: list[Merge] = []
 
     async def merged(merge: Merge) -> None:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from agent.api import schema
-from agent.api.feed import Feed
-from agent.api.guard import Access
-from agent.api.schema import Refusal, not_found
+from agent.api.feed import ApiFeed
+from agent.api.guard import ApiAccess
+from agent.api.schema import ApiRefusal, not_found
 from agent.api.server import ApiServer, Backend, serve
 from agent.relay.listen import bind
 from nostr_client.codecs.relay_url import normalize
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from agent.api.schema import RelayInfo
     from agent.specs import SyncSpec
-    from nostr_client.counters.shown import Break
+    from nostr_client.counters.shown import AuditBreak
     from nostr_client.watch.definition import Watch
 
 TOKEN = "token-of-the-tests"
@@ -36,7 +36,7 @@ class Recorded(Backend):
     """Knows what `world` says until it is told otherwise; `asked` lists what changes things."""
 
     def __init__(self, **state: Any) -> None:
-        self._feed = Feed("run1", 10_000)
+        self._feed = ApiFeed("run1", 10_000)
         self.asked: list[tuple[str, str]] = []
         self.watch_map = {one.spec.name: one for one in state.get("watches", world.WATCHES)}
         self.sync_map = {one.spec.name: one for one in state.get("syncs", world.SYNCS)}
@@ -45,25 +45,25 @@ class Recorded(Backend):
         self.counter_map = {one.subject: one for one in state.get("counters", world.COUNTERS)}
         self.stream_list = tuple(state.get("streams", world.STREAMS))
         self.lines = tuple(state.get("log", world.LOG))
-        self.breaks: tuple[Break, ...] = ()
+        self.breaks: tuple[AuditBreak, ...] = ()
         self.rebuilt = world.REBUILD
         self.server: Served | None = None
 
     @property
-    def feed(self) -> Feed:
+    def feed(self) -> ApiFeed:
         return self._feed
 
     async def ready(self) -> schema.Ready:
         return schema.Ready(ready=True)
 
-    async def status(self) -> schema.Status:
+    async def status(self) -> schema.AgentStatus:
         return world.status()
 
     async def metrics(self) -> str:
         return ""
 
-    def snapshot(self) -> schema.Snapshot:
-        return schema.Snapshot(
+    def snapshot(self) -> schema.StateSnapshot:
+        return schema.StateSnapshot(
             n=self.feed.n,
             run=self.feed.run,
             status=world.status(),
@@ -96,7 +96,7 @@ class Recorded(Backend):
     async def add_watch(self, spec: Watch) -> schema.WatchState:
         self.asked.append(("add_watch", spec.name))
         if spec.name in self.watch_map:
-            raise Refusal(409, "exists", f"there is a watch {spec.name} already")
+            raise ApiRefusal(409, "exists", f"there is a watch {spec.name} already")
         one = schema.WatchState(spec=spec, origin="api", asked=len(self.relay_list))
         self.put_watch(one)
         return one
@@ -128,7 +128,7 @@ class Recorded(Backend):
     async def people(self, name: str, since: float = 0.0, limit: int = 200) -> schema.People:
         return world.PEOPLE
 
-    async def explain(self, name: str, excluded: str = "", trusted: str = "") -> schema.Counted:
+    async def explain(self, name: str, excluded: str = "", trusted: str = "") -> schema.CountReport:
         one = await self.watch(name)
         out = set(switched(one.spec.excluded, excluded) if excluded else one.spec.excluded)
         told = world.counted(one.spec.query or "filter", one.figure)
@@ -140,10 +140,10 @@ class Recorded(Backend):
         ]
         return msgspec.structs.replace(told, relays=tuple(claims))
 
-    async def history(self, name: str, since: float, limit: int) -> schema.History:
+    async def history(self, name: str, since: float, limit: int) -> schema.WatchHistory:
         return world.history(name, (await self.watch(name)).figure, since)
 
-    async def count(self, body: schema.CountBody) -> schema.Counted:
+    async def count(self, body: schema.CountBody) -> schema.CountReport:
         self.asked.append(("count", body.query or "filter"))
         return world.counted(body.query or "filter", world.estimate(184_312, 0.031))
 
@@ -179,7 +179,7 @@ class Recorded(Backend):
     async def cancel_sync(self, name: str) -> schema.Done:
         self.asked.append(("cancel_sync", name))
         if not (await self.sync(name)).running:
-            raise Refusal(409, "not_running", f"the sync {name} does not run")
+            raise ApiRefusal(409, "not_running", f"the sync {name} does not run")
         return schema.Done()
 
     async def run_coverage(self, name: str) -> schema.Done:
@@ -195,35 +195,37 @@ class Recorded(Backend):
 
     async def relay_info(self, url: str) -> RelayInfo:
         if url == world.GONE:
-            raise Refusal(503, "failed", "connection refused")
+            raise ApiRefusal(503, "failed", "connection refused")
         return world.ABOUT
 
-    async def streams(self) -> schema.Streams:
-        return schema.Streams(streams=self.stream_list)
+    async def streams(self) -> schema.StreamList:
+        return schema.StreamList(streams=self.stream_list)
 
-    async def counters(self, stream: str, pattern: str, limit: int, at: int = 0) -> schema.Counters:
+    async def counters(
+        self, stream: str, pattern: str, limit: int, at: int = 0
+    ) -> schema.CounterList:
         found = [one for one in self.counter_map.values() if fits(one.subject, pattern)]
         if stream != "INGEST":
             found = [world.counter("votes.yes", 3, 1, 3)]
-        return schema.Counters(stream=stream, counters=tuple(found[:limit]))
+        return schema.CounterList(stream=stream, counters=tuple(found[:limit]))
 
     async def counter_history(
         self, stream: str, subject: str, after: int, limit: int
-    ) -> schema.Counters:
+    ) -> schema.CounterList:
         last = self.counter_map.get(subject) or world.counter(subject, 3, 1, 3)
         value, incr = int(last.value), int(last.incr or 0)
         found = [
             world.counter(subject, value - n * incr, incr, last.seq - n, 4.0 + 60 * n)
             for n in reversed(range(min(12, last.seq)))
         ]
-        return schema.Counters(stream=stream, counters=tuple(found))
+        return schema.CounterList(stream=stream, counters=tuple(found))
 
-    async def add(self, stream: str, subject: str, add: str, id: str = "") -> schema.Added:
+    async def add(self, stream: str, subject: str, add: str, id: str = "") -> schema.CounterAdded:
         self.asked.append(("add", f"{subject} {add}"))
         old = self.counter_map.get(subject)
         value = int(add) + (int(old.value) if old else 0)
         self.counter_map[subject] = world.counter(subject, value, int(add), 60_011)
-        return schema.Added(seq=60_011, value=str(value))
+        return schema.CounterAdded(seq=60_011, value=str(value))
 
     async def audit(self, stream: str, subject: str) -> schema.Audit:
         self.asked.append(("audit", subject))
@@ -238,10 +240,10 @@ class Recorded(Backend):
             breaks=self.breaks,
         )
 
-    async def reset(self, stream: str, subject: str) -> schema.Added:
+    async def reset(self, stream: str, subject: str) -> schema.CounterAdded:
         self.asked.append(("reset", subject))
         self.counter_map[subject] = world.counter(subject, 0, 0, 60_012)
-        return schema.Added(seq=60_012, value="0")
+        return schema.CounterAdded(seq=60_012, value="0")
 
     async def rebuild(self) -> schema.Rebuild:
         return self.rebuilt
@@ -260,8 +262,8 @@ class Recorded(Backend):
     async def retention(self) -> schema.Retention:
         return schema.Retention(rules=())
 
-    async def log(self, after: int, limit: int) -> schema.Log:
-        return schema.Log(lines=self.lines[-limit:])
+    async def log(self, after: int, limit: int) -> schema.LogTail:
+        return schema.LogTail(lines=self.lines[-limit:])
 
 
 def fits(subject: str, pattern: str) -> bool:
@@ -315,7 +317,7 @@ def served(port: int = 0) -> Iterator[Served]:
 
     async def main() -> None:
         async with serve(
-            Access(token=TOKEN, read_token=READ_TOKEN), bind("127.0.0.1", port)
+            ApiAccess(token=TOKEN, read_token=READ_TOKEN), bind("127.0.0.1", port)
         ) as api:
             stop.append(asyncio.Event())
             started.set_result(Served(asyncio.get_running_loop(), api))

@@ -8,7 +8,7 @@ import pytest
 from textual.events import Key
 from textual.widgets import Button, Input
 
-from nostr_client.counters.shown import Break
+from nostr_client.counters.shown import AuditBreak
 from tests.tui import world
 from tests.tui.backend import READ_TOKEN
 from tests.tui.driving import NAMES, SIZES, Driver, driving
@@ -361,7 +361,7 @@ async def test_counters_by_pattern_stream_recount_add_and_reset(
         await tui.until(lambda: len(tui.grid("#subjects").keys) == 3)
         await tui.press("r")
         await tui.until(lambda: "events.1 adds up to 52113" in tui.text())
-        agent.breaks = (Break(seq=3, expected="4", found="5"),)
+        agent.breaks = (AuditBreak(seq=3, expected="4", found="5"),)
         await tui.press("r")
         await tui.until(lambda: "message 3: 5 instead of 4" in tui.text())
         await tui.press("escape", "plus")

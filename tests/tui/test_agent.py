@@ -13,7 +13,7 @@ from unittest.mock import Mock
 import msgspec
 import pytest
 
-from agent.api.address import Addresses, reach
+from agent.api.address import RunFile, reach
 from agent.relay.server import serve
 from nostr_client.codecs.event import EventTemplate
 from nostr_client.errors import InvalidInput, NetworkError
@@ -145,7 +145,7 @@ def test_a_session_that_only_reads_has_no_other_token(
     """Of an agent that runs already, and of one that was brought."""
     manage = secret_file(tmp_path / "token", "manages")
     read = secret_file(tmp_path / "token.read", "reads")
-    said = Addresses(1, "http://127.0.0.1:1", "", str(manage), str(read))
+    said = RunFile(1, "http://127.0.0.1:1", "", str(manage), str(read))
     addresses_path().parent.mkdir(parents=True, exist_ok=True)
     addresses_path().write_bytes(msgspec.json.encode(said))
     given = {"api": None, "token_file": None, "read_only": read_only}

@@ -24,7 +24,7 @@ from tests.tui import world
 from tests.tui.driving import SIZES, Driver, driving
 from tui.actions import ACTIONS
 from tui.dialogs.add import AddWatch
-from tui.dialogs.counted import Counted
+from tui.dialogs.counted import CountDialog
 from tui.dialogs.help import Help
 from tui.dialogs.simple import Ask, Inform, Sure
 from tui.glyphs import ASCII
@@ -50,7 +50,7 @@ async def nothing(_: object) -> None:
 def dialogs() -> Iterator[Screen[Any]]:
     yield AddWatch(nothing, world.NPUB)
     yield Ask("Title", "hint…", nothing, said="wrong")
-    yield Counted(world.counted("followers", world.estimate(184_312, 0.031)), ASCII)
+    yield CountDialog(world.counted("followers", world.estimate(184_312, 0.031)), ASCII)
     yield Help(ACTIONS, "overview")
     yield Inform("Title", LONG)
     yield Sure("Really?", "Yes")

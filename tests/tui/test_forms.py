@@ -9,7 +9,7 @@ from textual.color import Color
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from agent.api.schema import Refusal
+from agent.api.schema import ApiRefusal
 from tests.tui import world
 from tests.tui.driving import SIZES, Driver, driving
 
@@ -36,7 +36,7 @@ def refuse(agent: Recorded, monkeypatch: pytest.MonkeyPatch, method: str) -> Non
     """From now on the agent does not do this."""
 
     async def refused(*_: object, **__: object) -> None:
-        raise Refusal(400, "bad", NO)
+        raise ApiRefusal(400, "bad", NO)
 
     monkeypatch.setattr(agent, method, refused)
 

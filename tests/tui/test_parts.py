@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from agent.api.schema import Cut, Delta, Figure, Point, RelayReport, Sync, Within
+from agent.api.schema import Delta, Figure, Point, RelayReport, StreamEnd, Sync, Within
 from agent.specs import SyncSpec
 from nostr_client.codecs.nip19 import EventPointer
 from nostr_client.errors import InvalidInput
@@ -261,7 +261,7 @@ def test_a_snapshot_replaces_and_deltas_change() -> None:
     assert model.moved == {"launch-reactions": 2.0}
     assert model.apply("r:2", Delta(n=2, removed_watch="launch-reactions"), 3.0) == {"watches"}
     assert "launch-reactions" not in model.watches
-    assert model.apply("r:2", Cut(reason="too slow"), 4.0) == set()
+    assert model.apply("r:2", StreamEnd(reason="too slow"), 4.0) == set()
     assert model.why == "too slow"
 
 
@@ -298,7 +298,7 @@ def points(n: int) -> list[Point]:
 def test_a_band_lies_between_low_and_high() -> None:
     held = points(5)
     value = plotting.values(held)
-    found = plotting.band(held, plotting.Range(0, 500), value, 50, 20)
+    found = plotting.band(held, plotting.AxisRange(0, 500), value, 50, 20)
     assert len(set(found.x)) == 50
     step = (value.high - value.low) / 19
     assert min(found.y) >= 45 - step
@@ -307,19 +307,19 @@ def test_a_band_lies_between_low_and_high() -> None:
 
 def test_exact_numbers_have_no_band() -> None:
     held = [Point(at=1.0, value=5, low=5, high=5, exact=True)]
-    assert plotting.band(held, plotting.Range(0, 10), plotting.values(held), 10, 5).x == []
+    assert plotting.band(held, plotting.AxisRange(0, 10), plotting.values(held), 10, 5).x == []
 
 
 @given(st.integers(0, 10**12), st.integers(1, 10**12), st.integers(2, 12))
 def test_ticks_of_values_are_few_and_inside(low: int, span: int, most: int) -> None:
-    ticks = plotting.value_ticks(plotting.Range(low, low + span), most)
+    ticks = plotting.value_ticks(plotting.AxisRange(low, low + span), most)
     assert 0 < len(ticks.at) <= most + 1
     assert all(low <= one <= low + span for one in ticks.at)
 
 
 @pytest.mark.parametrize(("span", "pattern"), [(3600, "%H:%M"), (604_800, "%a %d")])
 def test_ticks_of_time_are_round(span: int, pattern: str) -> None:
-    ticks = plotting.time_ticks(plotting.Range(world.NOW - span, world.NOW), 8)
+    ticks = plotting.time_ticks(plotting.AxisRange(world.NOW - span, world.NOW), 8)
     assert 3 <= len(ticks.at) <= 9
     assert all(one % 300 == 0 for one in ticks.at)
     assert ticks.text == [datetime.fromtimestamp(one).strftime(pattern) for one in ticks.at]

@@ -79,7 +79,7 @@ WATCHES = (
 )
 
 RELAYS = tuple(
-    schema.Relay(
+    schema.RelayState(
         url=url,
         status="connected" if url != GONE else "disconnected",
         latency_ms=None if url == GONE else latency,
@@ -291,8 +291,8 @@ def digest(since: int) -> schema.Digest:
     return schema.Digest(since=since, until=int(NOW), watches=(first, quiet))
 
 
-def counted(name: str, figure: schema.Figure | None) -> schema.Counted:
-    return schema.Counted(
+def counted(name: str, figure: schema.Figure | None) -> schema.CountReport:
+    return schema.CountReport(
         query=name,
         target=PUBKEY,
         filters=({"kinds": [3], "#p": [PUBKEY]},),
@@ -306,10 +306,10 @@ def counted(name: str, figure: schema.Figure | None) -> schema.Counted:
     )
 
 
-def history(name: str, figure: schema.Figure | None, since: float) -> schema.History:
+def history(name: str, figure: schema.Figure | None, since: float) -> schema.WatchHistory:
     """Five points an hour for two days, up to the figure."""
     if figure is None:
-        return schema.History(watch=name, points=())
+        return schema.WatchHistory(watch=name, points=())
     points = []
     for n in range(240):
         at = int(NOW) - (239 - n) * 720
@@ -318,7 +318,7 @@ def history(name: str, figure: schema.Figure | None, since: float) -> schema.His
         low, high = round(value * (1 - part)), round(value * (1 + part))
         if at >= since:
             points.append(schema.Point(at=at, value=value, low=low, high=high, exact=figure.exact))
-    return schema.History(watch=name, points=tuple(points))
+    return schema.WatchHistory(watch=name, points=tuple(points))
 
 
 def covered(
@@ -416,8 +416,8 @@ ABOUT = RelayInfo(
 )
 
 
-def status() -> schema.Status:
-    return schema.Status(
+def status() -> schema.AgentStatus:
+    return schema.AgentStatus(
         version="0.1.0",
         pid=4242,
         started_at=NOW - 7_260,

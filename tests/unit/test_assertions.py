@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nostr_client.assertions import FIELDS, CardOptions, Tally, cards_of
+from nostr_client.assertions import FIELDS, AssertionTally, CardOptions, cards_of
 from nostr_client.assertions.cards import Card, Measured, declaration, is_due
 from nostr_client.assertions.fields import (
     ADDRESS,
@@ -25,7 +25,7 @@ from nostr_client.assertions.fields import (
 from nostr_client.assertions.tally import busiest
 from nostr_client.codecs.event import Event, EventTemplate, parse_event
 from nostr_client.codecs.keys import KeySigner
-from nostr_client.codecs.web_of_trust import Links, Root, web_of
+from nostr_client.codecs.web_of_trust import FollowsAndMutes, Root, web_of
 from nostr_client.errors import InvalidInput
 from tests.conftest import shared_path
 from tests.zapping import zap_tags
@@ -42,8 +42,8 @@ def made(signer: KeySigner, kind: int, *tags: tuple[str, ...], at: int = 1_000) 
     return signer.sign_now(EventTemplate(kind=kind, tags=tags, created_at=at)).event
 
 
-def tally_of(events: Iterable[Event], *, signed: bool | None = True) -> Tally:
-    tally = Tally(NOW, lambda *_: signed)
+def tally_of(events: Iterable[Event], *, signed: bool | None = True) -> AssertionTally:
+    tally = AssertionTally(NOW, lambda *_: signed)
     for event in events:
         tally.add(event)
     return tally
@@ -138,7 +138,7 @@ def of_thing(events: list[Line], subject: str, name: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def shared() -> tuple[list[Line], Tally]:
+def shared() -> tuple[list[Line], AssertionTally]:
     kept = newest_only(lines())
     tally = tally_of((parse_event(json.dumps(one)) for one in reversed(kept)), signed=None)
     return kept, tally
@@ -149,7 +149,7 @@ def without(values: dict[str, Any], *prefixes: str) -> dict[str, Any]:
 
 
 def test_the_number_of_every_author_is_that_of_a_plain_count(
-    shared: tuple[list[Line], Tally],
+    shared: tuple[list[Line], AssertionTally],
 ) -> None:
     kept, tally = shared
     subjects = [subject for kind, subject in tally.subjects() if kind == USER]
@@ -162,7 +162,7 @@ def test_the_number_of_every_author_is_that_of_a_plain_count(
 
 
 def test_the_number_of_every_event_and_address_is_that_of_a_plain_count(
-    shared: tuple[list[Line], Tally],
+    shared: tuple[list[Line], AssertionTally],
 ) -> None:
     kept, tally = shared
     events = [one for one in kept if one["kind"] in (1, 6, 7, 16, 1111)]
@@ -175,7 +175,7 @@ def test_the_number_of_every_event_and_address_is_that_of_a_plain_count(
 
 
 def test_a_card_says_no_field_that_the_table_does_not_define(
-    shared: tuple[list[Line], Tally],
+    shared: tuple[list[Line], AssertionTally],
 ) -> None:
     _, tally = shared
     personal = frozenset(one.name for one in FIELDS[USER] if one.personal)
@@ -215,7 +215,7 @@ def test_zaps_count_once_a_payment_and_what_no_wallet_is_known_to_sign_is_left_o
 def test_a_forged_receipt_hides_no_payment_that_the_wallet_signed(first: int) -> None:
     signed = zapped()
     receipts = [signed, made(OTHER, 9735, *signed.tags)]
-    tally = Tally(NOW, lambda receiver, signer, at: signer == WALLET.pubkey)
+    tally = AssertionTally(NOW, lambda receiver, signer, at: signer == WALLET.pubkey)
     for event in (receipts[first], receipts[1 - first]):
         tally.add(event)
     assert tally.values(USER, ME.pubkey)["zap_cnt_recd"] == 1
@@ -250,7 +250,7 @@ def test_the_hours_of_most_notes_may_pass_midnight() -> None:
 # Which cards are published.
 
 
-def card_of(tally: Tally, kind: int, subject: str, **measured: Measured) -> Card:
+def card_of(tally: AssertionTally, kind: int, subject: str, **measured: Measured) -> Card:
     given = {(kind, subject): measured}
     (card,) = cards_of(tally, [(kind, subject)], OPTIONS, given)
     return card
@@ -294,7 +294,7 @@ def test_who_vanished_and_who_is_not_known_gets_no_card() -> None:
 def test_a_rank_is_known_from_a_viewpoint_alone_and_published_only_where_it_is_named() -> None:
     tally = tally_of([made(ME, 1), made(OTHER, 1)])
     assert "rank" not in tally.values(USER, ME.pubkey)
-    links = {OTHER.pubkey: Links(frozenset({ME.pubkey}))}
+    links = {OTHER.pubkey: FollowsAndMutes(frozenset({ME.pubkey}))}
     tally.web = web_of(Root(OTHER.pubkey), links)
     assert tally.values(USER, ME.pubkey)["rank"] == 50
     assert tally.values(USER, OTHER.pubkey)["rank"] == 0

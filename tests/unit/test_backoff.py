@@ -18,7 +18,7 @@ from nostr_client.errors import (
     StoreError,
     Unsupported,
 )
-from nostr_client.network.pacing import Step, delays, judge
+from nostr_client.network.pacing import RetryDecision, delays, judge
 from nostr_client.options import ReconnectPolicy
 
 
@@ -55,30 +55,30 @@ def test_attempts_end_it() -> None:
 @pytest.mark.parametrize(
     ("error", "step"),
     [
-        (NetworkError("refused"), Step.RETRY),
-        (NetworkError("gone", close_code=1001), Step.RETRY),
-        (NetworkError("gone", close_code=1006), Step.RETRY),
-        (NetworkError("restart", close_code=1012), Step.RETRY),
-        (NetworkError("policy", close_code=1008), Step.RETRY_LATE),
-        (NetworkError("too big", close_code=1009), Step.RETRY_LATE),
-        (NetworkError("go away", close_code=4000), Step.FATAL),
-        (NetworkError("busy", http_status=503), Step.RETRY),
-        (NetworkError("banned", http_status=403), Step.RETRY_LATE),
-        (NetworkError("moved", http_status=302), Step.RETRY_LATE),
-        (NetworkError("slow down", http_status=429), Step.RETRY_LATE),
-        (DeadlineExceeded("connect"), Step.RETRY),
-        (ConnectionResetError(), Step.RETRY),
-        (ProtocolError("junk"), Step.RETRY_LATE),
-        (RelayRefused("rate-limited: slow", prefix="rate-limited"), Step.RETRY_LATE),
-        (RelayRefused("error: disk", prefix="error"), Step.RETRY_LATE),
-        (RelayRefused("blocked: you", prefix="blocked"), Step.FATAL),
-        (RelayRefused("auth-required: who", prefix="auth-required"), Step.FATAL),
-        (Unsupported("unsupported: COUNT", prefix="unsupported"), Step.FATAL),
-        (InvalidRelayURL("x"), Step.FATAL),
-        (StoreError("disk"), Step.FATAL),
-        (KeyboardInterrupt(), Step.FATAL),
+        (NetworkError("refused"), RetryDecision.RETRY),
+        (NetworkError("gone", close_code=1001), RetryDecision.RETRY),
+        (NetworkError("gone", close_code=1006), RetryDecision.RETRY),
+        (NetworkError("restart", close_code=1012), RetryDecision.RETRY),
+        (NetworkError("policy", close_code=1008), RetryDecision.RETRY_LATE),
+        (NetworkError("too big", close_code=1009), RetryDecision.RETRY_LATE),
+        (NetworkError("go away", close_code=4000), RetryDecision.FATAL),
+        (NetworkError("busy", http_status=503), RetryDecision.RETRY),
+        (NetworkError("banned", http_status=403), RetryDecision.RETRY_LATE),
+        (NetworkError("moved", http_status=302), RetryDecision.RETRY_LATE),
+        (NetworkError("slow down", http_status=429), RetryDecision.RETRY_LATE),
+        (DeadlineExceeded("connect"), RetryDecision.RETRY),
+        (ConnectionResetError(), RetryDecision.RETRY),
+        (ProtocolError("junk"), RetryDecision.RETRY_LATE),
+        (RelayRefused("rate-limited: slow", prefix="rate-limited"), RetryDecision.RETRY_LATE),
+        (RelayRefused("error: disk", prefix="error"), RetryDecision.RETRY_LATE),
+        (RelayRefused("blocked: you", prefix="blocked"), RetryDecision.FATAL),
+        (RelayRefused("auth-required: who", prefix="auth-required"), RetryDecision.FATAL),
+        (Unsupported("unsupported: COUNT", prefix="unsupported"), RetryDecision.FATAL),
+        (InvalidRelayURL("x"), RetryDecision.FATAL),
+        (StoreError("disk"), RetryDecision.FATAL),
+        (KeyboardInterrupt(), RetryDecision.FATAL),
     ],
     ids=repr,
 )
-def test_retry_or_fatal(error: BaseException, step: Step) -> None:
+def test_retry_or_fatal(error: BaseException, step: RetryDecision) -> None:
     assert judge(error) is step

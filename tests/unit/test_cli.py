@@ -10,7 +10,7 @@ import click
 import pytest
 
 from nostr_client.cli import app, entry
-from nostr_client.cli.entry import Entry, LazyGroup
+from nostr_client.cli.entry import CommandEntry, LazyGroup
 from nostr_client.errors import (
     DeadlineExceeded,
     InvalidKey,
@@ -58,7 +58,7 @@ def test_a_lazy_group_still_holds_ordinary_commands() -> None:
 
 
 def test_an_entry_that_names_no_command_is_a_bug_of_ours() -> None:
-    group = LazyGroup("g", entries={"x": Entry("nostr_client.cli.entry:OK", "x")})
+    group = LazyGroup("g", entries={"x": CommandEntry("nostr_client.cli.entry:OK", "x")})
     with pytest.raises(TypeError, match="is not a click command"):
         group.get_command(click.Context(group), "x")
 

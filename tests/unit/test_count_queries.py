@@ -12,7 +12,7 @@ from nostr_client import count
 from nostr_client.codecs.event import Event
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.nip19 import Address, EventPointer, Note, Profile, PublicKey
-from nostr_client.count.merge import Unit
+from nostr_client.count.merge import CountUnit
 from nostr_client.count.queries import fold
 from nostr_client.errors import InvalidFilter, InvalidIdentifier
 from tests.conftest import load_cases
@@ -205,10 +205,12 @@ def test_canonical_queries_of_the_vectors_may_be_merged() -> None:
 def test_named_questions_count_people_and_filters_count_events() -> None:
     for name in count.CANONICAL:
         if name != "zaps":
-            assert count.canonical(name, KEY if name == "followers" else ID).unit is Unit.AUTHORS
-    assert count.zaps(ID).unit is Unit.EVENTS
+            assert (
+                count.canonical(name, KEY if name == "followers" else ID).unit is CountUnit.AUTHORS
+            )
+    assert count.zaps(ID).unit is CountUnit.EVENTS
     for asked in ({"kinds": [1, 7]}, {"kinds": [7], "#e": [ID]}, {"kinds": [3], "#p": [KEY]}):
-        assert count.query(Filter.from_json(asked)).unit is Unit.EVENTS
+        assert count.query(Filter.from_json(asked)).unit is CountUnit.EVENTS
 
 
 def test_registers_give_the_number_of_people_and_of_one_event_a_person() -> None:

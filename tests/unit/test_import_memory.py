@@ -5,7 +5,7 @@ from __future__ import annotations
 from io import BytesIO
 from typing import TYPE_CHECKING
 
-from nostr_client.store.base import Outcome, Status
+from nostr_client.store.base import SaveOutcome, SaveStatus
 from nostr_client.sync import jsonl
 from tests.conformance.store_events import make
 
@@ -23,9 +23,9 @@ class _Sizes:
     def __init__(self) -> None:
         self.sizes: list[int] = []
 
-    async def save(self, events: Sequence[VerifiedEvent]) -> list[Outcome]:
+    async def save(self, events: Sequence[VerifiedEvent]) -> list[SaveOutcome]:
         self.sizes.append(len(events))
-        return [Outcome(one.event.id, Status.STORED) for one in events]
+        return [SaveOutcome(one.event.id, SaveStatus.STORED) for one in events]
 
     async def held(self, ids: Sequence[str]) -> set[str]:
         return set()

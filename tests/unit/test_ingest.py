@@ -12,13 +12,13 @@ from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.keys import verify_many
 from nostr_client.errors import InvalidEvent, StoreError, StoreFull
 from nostr_client.network import verifier as module
-from nostr_client.network.event_queue import EventQueue, Overflow, Received
+from nostr_client.network.event_queue import EventQueue, Overflow, QueuedEvent
 from nostr_client.network.ingest import Ingest, IngestOptions, IngestReport
 from nostr_client.network.subscription import Subscription
 from nostr_client.network.verifier import ThreadVerifier, footprint
 from nostr_client.options import Limits
-from nostr_client.protocol import Tally
-from nostr_client.store.base import Outcome, Status
+from nostr_client.protocol import SubscriptionTally
+from nostr_client.store.base import SaveOutcome, SaveStatus
 from nostr_client.store.sqlite import SqliteStore
 from tests.conformance.store_events import NOW, make
 
@@ -61,7 +61,7 @@ class Fed(Subscription):
 def subscription(*relays: str, queue: int = 1_000) -> Fed:
     made = Fed(queue)
     for relay in relays or (RELAY,):
-        made.queue.attach(relay, Tally(), lambda: None)
+        made.queue.attach(relay, SubscriptionTally(), lambda: None)
     return made
 
 
@@ -69,7 +69,7 @@ async def send(into: Fed, events: Iterable[VerifiedEvent | Event], relay: str = 
     """Everything one relay has, then its end."""
     for one in events:
         event = one if isinstance(one, Event) else one.event
-        await into.queue.put(Received(relay, event, 500))
+        await into.queue.put(QueuedEvent(relay, event, 500))
     into.queue.mark_ended(relay, None)
 
 
@@ -111,7 +111,7 @@ async def test_what_two_relays_send_is_verified_once(
     await send(source, events[:60])
     await send(source, events[40:], OTHER)
     report = await taken(store, source, step=16)
-    assert (report.stored, report.known + report.outcomes[Status.DUPLICATE]) == (100, 20)
+    assert (report.stored, report.known + report.outcomes[SaveStatus.DUPLICATE]) == (100, 20)
     assert (source.sources[RELAY].delivered, source.sources[OTHER].duplicates) == (60, 20)
     assert sorted(verified) == sorted(v.event.id for v in events)
 
@@ -150,10 +150,10 @@ async def test_outcomes_are_told_by_status(store: SqliteStore) -> None:
     await send(source, [make(kind=0, at=2), make(kind=0, at=1), make(kind=20_000), gone])
     report = await taken(store, source)
     assert report.outcomes == {
-        Status.STORED: 1,
-        Status.SUPERSEDED: 1,
-        Status.EPHEMERAL: 1,
-        Status.EXPIRED: 1,
+        SaveStatus.STORED: 1,
+        SaveStatus.SUPERSEDED: 1,
+        SaveStatus.EPHEMERAL: 1,
+        SaveStatus.EXPIRED: 1,
     }
 
 
@@ -165,11 +165,11 @@ class Held:
         self.batches: list[int] = []
         self.began = asyncio.Event()
 
-    async def save(self, events: Sequence[VerifiedEvent]) -> list[Outcome]:
+    async def save(self, events: Sequence[VerifiedEvent]) -> list[SaveOutcome]:
         self.batches.append(len(events))
         self.began.set()
         await self.go.wait()
-        return [Outcome(one.event.id, Status.STORED) for one in events]
+        return [SaveOutcome(one.event.id, SaveStatus.STORED) for one in events]
 
 
 class Failing:
@@ -179,7 +179,7 @@ class Failing:
         self.go = asyncio.Event()
         self.offered = 0
 
-    async def save(self, events: Sequence[VerifiedEvent]) -> list[Outcome]:
+    async def save(self, events: Sequence[VerifiedEvent]) -> list[SaveOutcome]:
         self.offered += len(events)
         await self.go.wait()
         raise StoreFull("no room left")
@@ -229,8 +229,8 @@ async def test_each_entry_gets_its_own_results(store: SqliteStore) -> None:
         second = group.create_task(ingest.save([good, make(kind=20_000)]))
     invalid, stored = first.result()
     assert isinstance(invalid, InvalidEvent)
-    statuses = [one.status for one in (stored, *second.result()) if isinstance(one, Outcome)]
-    assert statuses == [Status.STORED, Status.DUPLICATE, Status.EPHEMERAL]
+    statuses = [one.status for one in (stored, *second.result()) if isinstance(one, SaveOutcome)]
+    assert statuses == [SaveStatus.STORED, SaveStatus.DUPLICATE, SaveStatus.EPHEMERAL]
 
 
 async def test_only_what_matches_is_verified_and_saved(
@@ -247,7 +247,7 @@ async def test_only_what_matches_is_verified_and_saved(
 
 async def test_a_silent_source_keeps_what_it_sent(store: SqliteStore) -> None:
     source = subscription()
-    await source.queue.put(Received(RELAY, make().event, 500))
+    await source.queue.put(QueuedEvent(RELAY, make().event, 500))
     async with Ingest(store) as ingest:
         with pytest.raises(TimeoutError):
             await ingest.take(source, silence=0.05)
@@ -304,7 +304,7 @@ async def test_a_slow_store_holds_up_the_relay() -> None:
 async def test_a_cancelled_reader_leaves_a_whole_store(store: SqliteStore) -> None:
     source = subscription()
     for n in range(300):
-        await source.queue.put(Received(RELAY, make(at=n).event, 500))
+        await source.queue.put(QueuedEvent(RELAY, make(at=n).event, 500))
     saved, loop = asyncio.Event(), asyncio.get_running_loop()
     store.on_batch.append(lambda conn, pairs: loop.call_soon_threadsafe(saved.set))
     async with Ingest(store, IngestOptions(step=32)) as ingest:

@@ -13,7 +13,7 @@ from nostr_client.codecs.event import parse_event
 from nostr_client.codecs.filters import Filter
 from nostr_client.errors import InvalidInput, StoreError
 from nostr_client.network import verifier
-from nostr_client.store.base import Status
+from nostr_client.store.base import SaveStatus
 from nostr_client.store.event_lines import CUT_OFF, unpacked
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.sync import jsonl
@@ -42,7 +42,7 @@ async def test_the_shared_events_go_round_unchanged(store: SqliteStore) -> None:
     with shared_path("data/events.jsonl").open("rb") as lines:
         report = await import_jsonl(store, lines)
     assert report.lines == 7_119
-    assert set(report.statuses) <= {Status.STORED, *_LEFT_OUT}
+    assert set(report.statuses) <= {SaveStatus.STORED, *_LEFT_OUT}
     assert report.reasons == {}
     assert report.stored + sum(report.statuses.get(s, 0) for s in _LEFT_OUT) == 7_119
     first = await exported(store)
@@ -57,7 +57,13 @@ async def test_the_shared_events_go_round_unchanged(store: SqliteStore) -> None:
     assert (await store.verify()).problems == ()
 
 
-_LEFT_OUT = (Status.SUPERSEDED, Status.DELETED, Status.EXPIRED, Status.EPHEMERAL, Status.DUPLICATE)
+_LEFT_OUT = (
+    SaveStatus.SUPERSEDED,
+    SaveStatus.DELETED,
+    SaveStatus.EXPIRED,
+    SaveStatus.EPHEMERAL,
+    SaveStatus.DUPLICATE,
+)
 
 
 async def test_what_is_left_out_is_counted_by_reason(store: SqliteStore) -> None:
@@ -72,11 +78,11 @@ async def test_what_is_left_out_is_counted_by_reason(store: SqliteStore) -> None
     report = await import_jsonl(store, io.BytesIO("\r\n".join(lines).encode()))
     assert report.lines == 10
     assert report.statuses == {
-        Status.STORED: 2,
-        Status.DUPLICATE: 1,
-        Status.EPHEMERAL: 1,
-        Status.EXPIRED: 1,
-        Status.INVALID: 5,
+        SaveStatus.STORED: 2,
+        SaveStatus.DUPLICATE: 1,
+        SaveStatus.EPHEMERAL: 1,
+        SaveStatus.EXPIRED: 1,
+        SaveStatus.INVALID: 5,
     }
     assert sum(report.reasons.values()) == 5
     assert any("signature" in reason for reason in report.reasons)
@@ -119,14 +125,14 @@ async def test_a_known_event_is_not_verified_again(
 
     monkeypatch.setattr(verifier, "verify_many", never)
     report = await import_jsonl(store, io.BytesIO(line))
-    assert report.statuses == {Status.DUPLICATE: 1}
+    assert report.statuses == {SaveStatus.DUPLICATE: 1}
 
 
 async def test_reasons_do_not_grow_with_the_file(store: SqliteStore) -> None:
     lines = "\n".join(json.dumps({"id": "0" * n}) for n in range(500)) + "\n" + "x\n" * 5
     lines += "\n".join('{"' + "k" * n + '":' for n in range(200))
     report = await import_jsonl(store, io.BytesIO(lines.encode()))
-    assert report.statuses == {Status.INVALID: report.lines}
+    assert report.statuses == {SaveStatus.INVALID: report.lines}
     assert len(report.reasons) <= jsonl.REASONS_KEPT + 1
 
 

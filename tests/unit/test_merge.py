@@ -15,13 +15,13 @@ from nostr_client import hll
 from nostr_client.count.merge import (
     Claim,
     ClaimStatus,
+    CountUnit,
     Figure,
     Method,
     Proven,
     Reading,
     Retracted,
     TrustPolicy,
-    Unit,
     better_merge,
     is_own_estimate,
     merge_claims,
@@ -253,8 +253,8 @@ def test_the_newest_claim_of_a_relay_counts() -> None:
     assert authors(new, old) == Figure.exactly(10)
 
 
-@pytest.mark.parametrize("unit", list(Unit))
-def test_the_unit_is_that_of_the_question_whoever_answers(unit: Unit) -> None:
+@pytest.mark.parametrize("unit", list(CountUnit))
+def test_the_unit_is_that_of_the_question_whoever_answers(unit: CountUnit) -> None:
     one_kind_of_answer = (
         [count_claim("a", 90)],
         [hll_claim("a", range(90))],
@@ -265,7 +265,7 @@ def test_the_unit_is_that_of_the_question_whoever_answers(unit: Unit) -> None:
     for claims in one_kind_of_answer:
         merged = merge_claims(claims, one_per_author=False, unit=unit)
         assert merged.unit is unit
-        assert merged.figure == (merged.authors if unit is Unit.AUTHORS else merged.events)
+        assert merged.figure == (merged.authors if unit is CountUnit.AUTHORS else merged.events)
 
 
 def test_people_whose_events_nobody_counts_have_one_at_least() -> None:
@@ -281,7 +281,7 @@ def test_events_and_authors_are_kept_apart() -> None:
     merged = merge_claims([claim], one_per_author=False)
     assert merged.authors == Figure.exactly(1)
     assert merged.events == Figure.exactly(2)
-    assert merged.unit is Unit.AUTHORS
+    assert merged.unit is CountUnit.AUTHORS
 
 
 def over_time(relay: str, people: range, proven: Proven, **changes: object) -> Claim:

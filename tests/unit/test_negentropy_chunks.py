@@ -39,7 +39,7 @@ class Directory:
         self.packed = list(packed)
 
     @property
-    def heads(self) -> list[chunks.Head]:
+    def heads(self) -> list[chunks.ChunkHeader]:
         return [head_of(chunk) for chunk in self.packed]
 
     def change(self, added: Iterable[bytes], removed: Iterable[bytes]) -> list[Edit]:

@@ -23,7 +23,7 @@ from nostr_client.codecs.private_kinds import (
     reposts_private,
     reposts_protected,
 )
-from nostr_client.sync.sharing import HeldBack, Sharing
+from nostr_client.sync.sharing import Sharing, WithheldReason
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -49,8 +49,11 @@ def test_one_table_serves_the_local_relay_too_and_names_a_nip_for_each_kind() ->
 @pytest.mark.parametrize("by", [ME, OTHER], ids=["own", "foreign"])
 def test_a_private_kind_stays_unless_it_is_named(kind: int, by: KeySigner) -> None:
     event = made(kind, "secret", by=by)
-    assert Sharing(EVERYTHING, ME.pubkey, others=True).holds_back(event) is HeldBack.PRIVATE
-    assert Sharing([Filter(authors=[by.pubkey])], ME.pubkey).holds_back(event) is HeldBack.PRIVATE
+    assert Sharing(EVERYTHING, ME.pubkey, others=True).holds_back(event) is WithheldReason.PRIVATE
+    assert (
+        Sharing([Filter(authors=[by.pubkey])], ME.pubkey).holds_back(event)
+        is WithheldReason.PRIVATE
+    )
     assert Sharing([Filter(kinds=[kind])], ME.pubkey).holds_back(event) is None
     assert Sharing(EVERYTHING, ME.pubkey, others=True, private=True).holds_back(event) is None
 
@@ -64,21 +67,23 @@ def test_a_list_is_private_when_it_has_private_items(kind: int) -> None:
 @pytest.mark.parametrize("pubkey", [None, ME.pubkey])
 def test_events_by_others_stay_unless_kind_or_author_is_named(pubkey: str | None) -> None:
     event = made(1, "hi", by=OTHER)
-    assert Sharing(EVERYTHING, pubkey).holds_back(event) is HeldBack.FOREIGN
-    assert Sharing([Filter(since=0)], pubkey).holds_back(event) is HeldBack.FOREIGN
-    assert Sharing([Filter(kinds=[2]), Filter()], pubkey).holds_back(event) is HeldBack.FOREIGN
+    assert Sharing(EVERYTHING, pubkey).holds_back(event) is WithheldReason.FOREIGN
+    assert Sharing([Filter(since=0)], pubkey).holds_back(event) is WithheldReason.FOREIGN
+    assert (
+        Sharing([Filter(kinds=[2]), Filter()], pubkey).holds_back(event) is WithheldReason.FOREIGN
+    )
     for named in (Filter(kinds=[1]), Filter(authors=[OTHER.pubkey])):
         assert Sharing([named], pubkey).holds_back(event) is None
     assert Sharing(EVERYTHING, pubkey, others=True).holds_back(event) is None
     own = Sharing(EVERYTHING, pubkey).holds_back(made(1, "hi"))
-    assert own is (HeldBack.FOREIGN if pubkey is None else None)
+    assert own is (WithheldReason.FOREIGN if pubkey is None else None)
 
 
 def test_protected_events_of_others_never_go() -> None:
     event = made(1, "members only", ("-",), by=OTHER)
     assert is_protected(event)
     everything = Sharing([Filter(kinds=[1])], ME.pubkey, private=True, others=True)
-    assert everything.holds_back(event) is HeldBack.PROTECTED
+    assert everything.holds_back(event) is WithheldReason.PROTECTED
     assert everything.holds_back(made(1, "members only", ("-",))) is None
 
 
@@ -131,7 +136,9 @@ def test_a_repost_carries_no_private_event_out(kind: int, inside: Event) -> None
     for event in (repost, made(16, repost.to_json()), made(6, f"[{inside.to_json()}]")):
         assert is_private(event)
         for filters in ([Filter(kinds=[6, 16])], [Filter(authors=[ME.pubkey])], EVERYTHING):
-            assert Sharing(filters, ME.pubkey, others=True).holds_back(event) is HeldBack.PRIVATE
+            assert (
+                Sharing(filters, ME.pubkey, others=True).holds_back(event) is WithheldReason.PRIVATE
+            )
         assert Sharing(EVERYTHING, ME.pubkey, private=True).holds_back(event) is None
     assert not is_private(made(1, inside.to_json()))
     assert not is_private(made(kind, made(1, inside.to_json()).to_json()))

@@ -28,7 +28,7 @@ from nostr_client.protocol import (
     Stamp,
     StoredEnd,
     SubscriptionEnded,
-    Tally,
+    SubscriptionTally,
 )
 from tests.unit.strategies import signed
 
@@ -84,7 +84,7 @@ def test_a_stored_query_is_closed_at_eose(connection: Connection) -> None:
 
 def test_what_was_sent_for_a_stored_query_is_told_in_its_order() -> None:
     """Whatever it is: events that match and others, and frames that cannot be read."""
-    connection, tally = Connection(URL), Tally()
+    connection, tally = Connection(URL), SubscriptionTally()
     sub_id = connection.subscribe([NOTES.replace(limit=2)], live=False, tally=tally)
     notes = [signed(n).event for n in range(3)]
     stranger = signed(kind=2).event
@@ -126,7 +126,7 @@ def test_closed_without_a_reason_after_eose_is_a_clean_end(connection: Connectio
 
 
 def test_an_event_outside_the_filter_is_never_passed_on(connection: Connection) -> None:
-    tally = Tally()
+    tally = SubscriptionTally()
     sub_id = connection.subscribe([NOTES, Filter(kinds=[3])], tally=tally)
     assert connection.receive(event_frame(sub_id, signed(kind=3).event))
     assert connection.receive(event_frame(sub_id, signed(kind=2).event)) == []
@@ -147,7 +147,7 @@ def test_mismatches_beyond_limit_and_slack_end_in_close(limit: int | None, allow
 
 def test_stored_events_beyond_the_limit_are_dropped_and_then_cut() -> None:
     connection = Connection(URL, limits=Limits(mismatch_slack=5))
-    tally = Tally()
+    tally = SubscriptionTally()
     sub_id = connection.subscribe([NOTES.replace(limit=2)], tally=tally)
     got = [connection.receive(event_frame(sub_id, signed(n).event)) for n in range(10)]
     assert [len(one) for one in got] == [1, 1, 0, 0, 0, 0, 0, 0, 0, 1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nostr_client.network.pacing import TokenBucket, Window
+from nostr_client.network.pacing import RateWindow, TokenBucket
 
 STEPS = st.lists(st.floats(0, 2), min_size=1, max_size=200)
 
@@ -69,7 +69,7 @@ def test_a_bucket_owes_no_more_than_it_may() -> None:
 
 @given(STEPS, st.integers(1, 20), st.floats(0.1, 5))
 def test_a_window_judges_as_counting_does(steps: list[float], most: int, seconds: float) -> None:
-    window, now, times = Window(most, seconds), 0.0, []
+    window, now, times = RateWindow(most, seconds), 0.0, []
     for step in steps:
         now += step
         times.append(now)

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.messages import Hint
 from nostr_client.network.paging.range_reader import MOST_BARREN, Walk
-from nostr_client.protocol import SMALL, Sent, Stamp
+from nostr_client.protocol import SMALL, Stamp, StoredFrames
 from tests.conftest import load_cases
 from tests.simulation import Order, SimRelay, event, sent
 from tests.strategies import lists_up_to
 
 if TYPE_CHECKING:
-    from nostr_client.count.claims import Held
+    from nostr_client.count.claims import HeldEvent
 
 NOW = 1_700_000_000
 NOTES = Filter(kinds=[1])
@@ -37,11 +37,11 @@ def walked(relay: SimRelay, *, most: int = 5_000, **options: int) -> Walk:
     raise AssertionError("the walk does not end")
 
 
-def spread(n: int) -> list[Held]:
+def spread(n: int) -> list[HeldEvent]:
     return [event(NOW - 7 * i, i) for i in range(n)]
 
 
-def dense(n: int, second: int = NOW) -> list[Held]:
+def dense(n: int, second: int = NOW) -> list[HeldEvent]:
     return [event(second, i) for i in range(n)]
 
 
@@ -59,7 +59,7 @@ EVENTS = lists_up_to(SECONDS, 120).map(lambda times: [event(at, i) for i, at in 
     st.sampled_from([10, 17, 500]),
 )
 def test_what_is_called_complete_is_complete(
-    events: list[Held], cap: int, order: Order, hints: bool, exclusive: bool, page: int
+    events: list[HeldEvent], cap: int, order: Order, hints: bool, exclusive: bool, page: int
 ) -> None:
     """Any cap that nobody states, any order, hints, and the second of `until` left out."""
     relay = SimRelay(events, cap=cap, order=order, hints=hints, exclusive=exclusive)
@@ -175,7 +175,7 @@ def test_after_finish_nothing_is_asked(n: int) -> None:
 class SaysFinish(SimRelay):
     """A relay that says `finish` at every page."""
 
-    def answer(self, asked: Filter) -> tuple[list[Held], Sent]:
+    def answer(self, asked: Filter) -> tuple[list[HeldEvent], StoredFrames]:
         page, was_sent = super().answer(asked)
         return page, msgspec.structs.replace(was_sent, hint=Hint.FINISH)
 
@@ -201,7 +201,7 @@ def test_more_says_that_a_second_was_cut_however_small_the_page() -> None:
 def test_a_relay_that_says_more_and_sends_nothing_is_not_read_to_its_end() -> None:
     walk = Walk([NOTES], 0, None)
     assert walk.ask() is not None
-    walk.take([], Sent(limit=500, hint=Hint.MORE))
+    walk.take([], StoredFrames(limit=500, hint=Hint.MORE))
     assert walk.ask() is None
     assert not walk.complete
 
@@ -248,7 +248,7 @@ class Junk(SimRelay):
         super().__init__(order=order)
         self._random = random.Random(1)
 
-    def answer(self, asked: Filter) -> tuple[list[Held], Sent]:
+    def answer(self, asked: Filter) -> tuple[list[HeldEvent], StoredFrames]:
         self.asked += 1
         top = NOW if asked.until is None else asked.until
         low = asked.since or 0
@@ -258,7 +258,7 @@ class Junk(SimRelay):
         elif self.order is Order.OLDEST:
             times.reverse()
         ids = [self._random.randbytes(32).hex() for _ in times]
-        return [], Sent(stamps=tuple(map(Stamp, times, ids)), limit=asked.limit)
+        return [], StoredFrames(stamps=tuple(map(Stamp, times, ids)), limit=asked.limit)
 
 
 @pytest.mark.parametrize("order", [Order.NEWEST, Order.OLDEST])
@@ -277,7 +277,7 @@ def test_a_second_of_which_each_page_brings_new_events_is_passed() -> None:
         reaches = (asked.until is None or asked.until >= NOW) and (asked.since or 0) <= NOW
         number += reaches
         stamps = (Stamp(NOW, f"{number:064x}"),) if reaches else ()
-        walk.take([], Sent(stamps=stamps, limit=500))
+        walk.take([], StoredFrames(stamps=stamps, limit=500))
         assert number < 20
     assert not walk.complete
 
@@ -309,7 +309,7 @@ def test_an_unreadable_frame_leaves_a_hole_where_it_stood() -> None:
 def test_a_page_of_unreadable_frames_alone_ends_the_walk() -> None:
     walk = Walk([NOTES], 0, None)
     assert walk.ask() is not None
-    walk.take([], Sent(stamps=(None, None), limit=500, hint=Hint.FINISH))
+    walk.take([], StoredFrames(stamps=(None, None), limit=500, hint=Hint.FINISH))
     assert walk.ask() is None
     assert walk.unread == 2
     assert not walk.complete
@@ -334,7 +334,7 @@ def test_a_relay_that_ignores_until_is_noticed() -> None:
 class Forgets(SimRelay):
     """Sends oldest first, and never sends an event twice."""
 
-    def _matching(self, asked: Filter) -> list[Held]:
+    def _matching(self, asked: Filter) -> list[HeldEvent]:
         found = super()._matching(asked)
         for one in found[: min(self.cap, asked.limit or self.cap)]:
             self.remove(one.id)

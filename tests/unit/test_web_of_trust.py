@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from nostr_client.codecs.event import Event, parse_event
 from nostr_client.codecs.nip19 import PublicKey
-from nostr_client.codecs.web_of_trust import Links, Root, links_of, read_root, web_of
+from nostr_client.codecs.web_of_trust import FollowsAndMutes, Root, links_of, read_root, web_of
 from nostr_client.errors import InvalidInput
 from tests.conftest import shared_path
 
@@ -112,27 +112,38 @@ def test_the_web_equals_a_brute_force_in_random_worlds(
 
 
 def test_depth_1_is_whom_the_key_follows_and_depth_2_adds_whom_they_follow() -> None:
-    links = {ME: Links(frozenset({A, B})), A: Links(frozenset({B, C})), C: Links(frozenset({D}))}
+    links = {
+        ME: FollowsAndMutes(frozenset({A, B})),
+        A: FollowsAndMutes(frozenset({B, C})),
+        C: FollowsAndMutes(frozenset({D})),
+    }
     assert set(web_of(Root(ME, 1), links).ranks) == {A, B}
     assert set(web_of(Root(ME, 2), links).ranks) == {A, B, C}
 
 
 def test_a_mute_by_the_key_removes_anybody() -> None:
-    links = {ME: Links(frozenset({A, B}), frozenset({B, C})), A: Links(frozenset({C, D}))}
+    links = {
+        ME: FollowsAndMutes(frozenset({A, B}), frozenset({B, C})),
+        A: FollowsAndMutes(frozenset({C, D})),
+    }
     assert set(web_of(Root(ME, 2), links).ranks) == {A, D}
 
 
 def test_a_mute_by_a_followed_person_cancels_a_follow_by_another() -> None:
     links = {
-        ME: Links(frozenset({A, B})),
-        A: Links(frozenset({C, D})),
-        B: Links(frozenset({D}), frozenset({C})),
+        ME: FollowsAndMutes(frozenset({A, B})),
+        A: FollowsAndMutes(frozenset({C, D})),
+        B: FollowsAndMutes(frozenset({D}), frozenset({C})),
     }
     assert set(web_of(Root(ME, 2), links).ranks) == {A, B, D}
 
 
 def test_followed_people_are_nearer_than_all_others() -> None:
-    links = {ME: Links(frozenset({A, B})), A: Links(frozenset({C})), B: Links(frozenset({C}))}
+    links = {
+        ME: FollowsAndMutes(frozenset({A, B})),
+        A: FollowsAndMutes(frozenset({C})),
+        B: FollowsAndMutes(frozenset({C})),
+    }
     web = web_of(Root(ME, 2), links)
     assert web.nearest_first == [A, B, C]
     assert web.rank(A) == 50
@@ -141,15 +152,17 @@ def test_followed_people_are_nearer_than_all_others() -> None:
 
 
 def test_a_web_of_depth_2_says_how_many_lists_are_missing() -> None:
-    web = web_of(Root(ME, 2), {ME: Links(frozenset({A, B})), A: Links(frozenset())})
+    web = web_of(
+        Root(ME, 2), {ME: FollowsAndMutes(frozenset({A, B})), A: FollowsAndMutes(frozenset())}
+    )
     assert (web.lists, web.followed, web.complete) == (1, 2, False)
 
 
 def test_only_the_newest_list_and_real_keys_count() -> None:
     old, new = event(ME, 3, [A, B], 1), event(ME, 3, [B, "x", B.upper()], 2)
-    assert links_of([new, old])[ME] == Links(frozenset({B}))
+    assert links_of([new, old])[ME] == FollowsAndMutes(frozenset({B}))
     tied = event(ME, 3, [C], 2, id=0)
-    assert links_of([new, tied])[ME] == Links(frozenset({C}))
+    assert links_of([new, tied])[ME] == FollowsAndMutes(frozenset({C}))
 
 
 def test_a_root_is_a_key_or_me_with_a_depth() -> None:

@@ -84,7 +84,7 @@ class Clock:
         self._start += seconds
 
 
-def _submit_here(self: writer.Writer, job: writer.Job) -> None:
+def _submit_here(self: writer.Writer, job: writer.WriteJob) -> None:
     """Run a store's job where it is handed over, by the functions that its thread runs."""
     with self._turn:
         self._patience.regain()

@@ -21,12 +21,12 @@ import msgspec
 from nostr_client.codecs.messages import Hint
 from nostr_client.codecs.zaps import Zap, read_zap
 from nostr_client.count import trust
-from nostr_client.count.claims.coverage import Mark
+from nostr_client.count.claims.coverage import ReadCoverage
 from nostr_client.count.merge import Claim, ClaimStatus, Figure, Method, Proven, Retracted
 from nostr_client.count.merge.better import corrected
 from nostr_client.count.merge.sketches import Estimate, people
 from nostr_client.network.paging.snapshot import Proof
-from nostr_client.protocol import Sent, Stamp
+from nostr_client.protocol import Stamp, StoredFrames
 from nostr_client.sync.memory import Wait
 from nostr_client.sync.report import SyncStatus
 from tests.worlds.drawing import drawn
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from nostr_client.codecs.event import Event
-    from nostr_client.count.claims import Changes, Update
+    from nostr_client.count.claims import EventChanges, Update
     from nostr_client.count.merge.better import Term
     from nostr_client.count.merge.rules import Weighed
     from nostr_client.count.queries import Query
-    from nostr_client.count.rounds import Round
+    from nostr_client.count.rounds import ReadRound
     from nostr_client.network.paging.pager import Pager
     from tests.worlds.running import Report
 
@@ -83,7 +83,7 @@ async def _as_it_came(
 
 
 def _by_what_was_kept(original: Callable[..., None]) -> Callable[..., None]:
-    def page(self: Round, events: Any, sent: Sent) -> None:
+    def page(self: ReadRound, events: Any, sent: StoredFrames) -> None:
         stamps = tuple(Stamp(one.created_at, one.id.hex()) for one in events)
         original(self, events, msgspec.structs.replace(sent, stamps=stamps, excess=0))
 
@@ -132,7 +132,7 @@ def _point(cls: type[Figure], value: int, low: int | None = None) -> Figure:
 
 
 def _with_any_finish(original: Callable[..., None]) -> Callable[..., None]:
-    def begin(self: Round, window: object, largest: int, least: int = 0) -> None:
+    def begin(self: ReadRound, window: object, largest: int, least: int = 0) -> None:
         original(self, window, largest)
 
     return begin
@@ -154,20 +154,22 @@ def _nothing(claim: Claim) -> tuple[str, ...]:
     return ()
 
 
-def _confirmed(proven: Proven) -> Callable[..., Mark]:
-    def as_confirmed(self: Mark, at: int, *, judged: bool) -> Mark:
+def _confirmed(proven: Proven) -> Callable[..., ReadCoverage]:
+    def as_confirmed(self: ReadCoverage, at: int, *, judged: bool) -> ReadCoverage:
         shown = self.proven if self.proven is Proven.MEMBERS or judged else proven
         return msgspec.structs.replace(self, proven=shown, confirmed_at=at, holes=())
 
     return as_confirmed
 
 
-def _confirmed_unjudged(original: Callable[..., Mark]) -> Callable[..., Mark]:
+def _confirmed_unjudged(original: Callable[..., ReadCoverage]) -> Callable[..., ReadCoverage]:
     return lambda self, at, *, judged: original(self, at, judged=False)
 
 
-def _with_holes_that_fill(original: Callable[..., Mark]) -> Callable[..., Mark]:
-    def moved(self: Mark, update: Update, changes: Changes, newest: int | None) -> Mark:
+def _with_holes_that_fill(original: Callable[..., ReadCoverage]) -> Callable[..., ReadCoverage]:
+    def moved(
+        self: ReadCoverage, update: Update, changes: EventChanges, newest: int | None
+    ) -> ReadCoverage:
         return original(self, msgspec.structs.replace(update, unread=()), changes, newest)
 
     return moved
@@ -192,10 +194,14 @@ def _below_the_cut(step: Callable[[Pager, int, set[str]], None]) -> Any:
 
 def faults() -> tuple[Fault, ...]:
     """All of them; made on demand, as some wrap what they replace."""
-    from nostr_client.count.rounds import Round
+    from nostr_client.count.rounds import ReadRound
     from nostr_client.network.paging.pager import Pager
 
-    sent, count, sync = "nostr_client.protocol.Sent", "nostr_client.count", "nostr_client.sync"
+    sent, count, sync = (
+        "nostr_client.protocol.StoredFrames",
+        "nostr_client.count",
+        "nostr_client.sync",
+    )
     weighing = "nostr_client.count.merge.weighing"
     return (
         Fault("every EOSE is the end", {f"{sent}.finished": _always(True)}),
@@ -205,7 +211,7 @@ def faults() -> tuple[Fault, ...]:
         ),
         Fault(
             "a page is turned by what was kept of it",
-            {f"{count}.rounds.Round.page": _by_what_was_kept(Round.page)},
+            {f"{count}.rounds.ReadRound.page": _by_what_was_kept(ReadRound.page)},
         ),
         Fault(
             "the order of a page is not looked at",
@@ -245,19 +251,27 @@ def faults() -> tuple[Fault, ...]:
         ),
         Fault(
             "an equal count proves the members",
-            {"nostr_client.count.claims.coverage.Mark.as_confirmed": _confirmed(Proven.MEMBERS)},
+            {
+                "nostr_client.count.claims.coverage.ReadCoverage.as_confirmed": _confirmed(
+                    Proven.MEMBERS
+                )
+            },
         ),
         Fault(
             "an equal count proves the receipts",
             {
-                "nostr_client.count.claims.coverage.Mark.as_confirmed": _confirmed_unjudged(
-                    Mark.as_confirmed
+                "nostr_client.count.claims.coverage.ReadCoverage.as_confirmed": _confirmed_unjudged(
+                    ReadCoverage.as_confirmed
                 )
             },
         ),
         Fault(
             "the hole of a frame that could not be read is filled without it",
-            {"nostr_client.count.claims.coverage.Mark.moved": _with_holes_that_fill(Mark.moved)},
+            {
+                "nostr_client.count.claims.coverage.ReadCoverage.moved": _with_holes_that_fill(
+                    ReadCoverage.moved
+                )
+            },
         ),
         Fault(
             "the upper end of a list of ids is not proven",
@@ -279,7 +293,7 @@ def faults() -> tuple[Fault, ...]:
         Fault("an error is zero", {f"{count}.claiming._failed": _zero}),
         Fault(
             "a finish is believed beside a larger COUNT",
-            {f"{count}.rounds.Round._begin": _with_any_finish(Round._begin)},
+            {f"{count}.rounds.ReadRound._begin": _with_any_finish(ReadRound._begin)},
         ),
         Fault(
             "a page that is no multiple of 50 is the end",

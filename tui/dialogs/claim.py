@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.binding import BindingType
 
-    from agent.api.schema import Counted, PastClaim, PastClaims, WeighedClaim
+    from agent.api.schema import CountReport, PastClaim, PastClaims, WeighedClaim
     from nostr_client.watch.definition import Watch
     from tui.host import Host
 
@@ -54,9 +54,9 @@ class ClaimDetail(ModalScreen[str]):
         host: Host,
         spec: Watch,
         one: WeighedClaim,
-        counted: Counted,
-        without: Counted,
-        believed: Counted,
+        counted: CountReport,
+        without: CountReport,
+        believed: CountReport,
         past: PastClaims,
     ) -> None:
         super().__init__()
@@ -130,7 +130,7 @@ class ClaimDetail(ModalScreen[str]):
     def _key(self, key: str, does: str) -> str:
         return "" if self._host.read_only else f"  [{key}: {does}]"
 
-    def _said(self, counted: Counted) -> str:
+    def _said(self, counted: CountReport) -> str:
         if counted.figure is None:
             return "not known"
         glyphs = self._host.glyphs

@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.binding import BindingType
 
-    from agent.api.schema import Counted as CountedAnswer
+    from agent.api.schema import CountReport
     from tui.glyphs import Glyphs
     from tui.widgets.grid import Cell
 
 
-class Counted(ModalScreen[None]):
+class CountDialog(ModalScreen[None]):
     """The number, and what each relay said."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,enter,q", "close", "Close", show=False)
     ]
 
-    def __init__(self, found: CountedAnswer, glyphs: Glyphs) -> None:
+    def __init__(self, found: CountReport, glyphs: Glyphs) -> None:
         super().__init__()
         self._found, self._glyphs = found, glyphs
         self._claims = {one.relay: one for one in found.relays}

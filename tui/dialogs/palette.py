@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from tui.host import Action, Host
 
 
-class Line(NamedTuple):
+class PaletteLine(NamedTuple):
     """A command with its words."""
 
     action: Action
     words: list[str]
 
 
-def parse(line: str, actions: Iterable[Action]) -> Line | None:
+def parse(line: str, actions: Iterable[Action]) -> PaletteLine | None:
     """A whole command, with or without the colon; the longest name that fits is meant."""
     bare = line.strip().removeprefix(":").strip()
     fitting = [a for a in actions if bare == a.name or bare.startswith(f"{a.name} ")]
     if not fitting:
         return None
     action = max(fitting, key=lambda one: len(one.name))
-    return Line(action, _words(bare[len(action.name) :]))
+    return PaletteLine(action, _words(bare[len(action.name) :]))
 
 
 def _words(text: str) -> list[str]:
@@ -80,7 +80,7 @@ class Commands(Provider):
         if not found:
             yield self._none(line, typed)
 
-    def _whole(self, line: Line) -> Hit:
+    def _whole(self, line: PaletteLine) -> Hit:
         text = " ".join([line.action.name, *line.words])
         run = partial(self._host.action_do, line.action.name, line.words)
         return Hit(1.0, Content(f":{text}"), run, text=text, help=line.action.help)
@@ -95,7 +95,7 @@ class Commands(Provider):
         titled = set(typed.lower().split()) <= set(one.title.lower().split())
         return max(score, 0.5 if titled else 0.0)
 
-    def _none(self, line: Line | None, typed: str) -> Hit:
+    def _none(self, line: PaletteLine | None, typed: str) -> Hit:
         """Stands where a command would: Enter opens what was typed, to be corrected."""
         said = f"There is no command {typed}"
         if line is not None:

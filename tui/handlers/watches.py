@@ -14,8 +14,7 @@ from nostr_client.errors import InvalidInput
 from nostr_client.watch.definition import QueryName, switched
 
 if TYPE_CHECKING:
-    from agent.api.schema import Counted as CountedAnswer
-    from agent.api.schema import WatchState
+    from agent.api.schema import CountReport, WatchState
     from nostr_client.watch.definition import Watch
     from tui.host import Host
 
@@ -147,19 +146,19 @@ async def span(host: Host, words: list[str]) -> None:
 
 async def count_once(host: Host, words: list[str]) -> None:
     """Ask, and show the number with what each relay said."""
-    from tui.dialogs.counted import Counted
+    from tui.dialogs.counted import CountDialog
 
     async def ask(line: str) -> None:
         body = _count_body(line)
         host.report(f"counting {body.query}")
         found.append(await host.ask(lambda client: client.count(body)))
 
-    found: list[CountedAnswer] = []
+    found: list[CountReport] = []
     line, hint = shlex.join(words), "query and target: followers npub1…"
     given = line if len(words) > 1 else ""
     await host.fill("Count once", hint, ask, given, held=line)
     for one in found:
-        await host.push_screen_wait(Counted(one, host.glyphs))
+        await host.push_screen_wait(CountDialog(one, host.glyphs))
 
 
 def _count_body(line: str) -> CountBody:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from textual.widget import Widget
 
     from agent.api.client import AgentClient
-    from agent.api.schema import Counter, Counters, Stream
+    from agent.api.schema import Counter, CounterList, Stream
 
 SUBJECTS = (
     Column("subject", "Subject", 16, flex=3, most=60, middle=True),
@@ -228,7 +228,7 @@ class CountersPage(Page):
         return "No counter fits $pattern.\n\n[b]w[/] chooses others, [b]+[/] adds to one."
 
 
-async def _history(client: AgentClient, *, stream: str, subject: str, after: int) -> Counters:
+async def _history(client: AgentClient, *, stream: str, subject: str, after: int) -> CounterList:
     return await client.counter_history(stream, subject, after=after, limit=MOST)
 
 

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from tui.model import Model
 
 
-class Finder(Input):
+class FilterInput(Input):
     """Where a filter is typed; Escape clears it, Enter goes back to the table."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "give_up", "Clear", show=False),
         Binding("enter", "keep", "To the table", show=False),
     ]
-    DEFAULT_CSS = "Finder { display: none; height: 1; border: none; padding: 0 1; }"
+    DEFAULT_CSS = "FilterInput { display: none; height: 1; border: none; padding: 0 1; }"
 
     def action_give_up(self) -> None:
         """Clear, and hide."""
@@ -107,7 +107,7 @@ class Page(Screen[None]):
         yield Heading()
         yield Tabs()
         yield from self.body()
-        yield Finder(placeholder="filter", select_on_focus=False)
+        yield FilterInput(placeholder="filter", select_on_focus=False)
         yield Keys()
         yield TooSmall()
 
@@ -140,7 +140,7 @@ class Page(Screen[None]):
 
     def find(self, text: str = "") -> None:
         """Show rows with these words alone, or let them be typed."""
-        finder = self.query_one(Finder)
+        finder = self.query_one(FilterInput)
         finder.display = True
         if text:
             finder.value = text
@@ -160,7 +160,7 @@ class Page(Screen[None]):
         self.show(set(EVERYTHING))
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        if isinstance(event.input, Finder):
+        if isinstance(event.input, FilterInput):
             self._look_for(event.value)
 
     def on_grid_header_clicked(self, event: Grid.HeaderClicked) -> None:

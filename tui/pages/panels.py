@@ -12,7 +12,7 @@ from tui.widgets.columns import aligned, shortened
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from agent.api.schema import Relay, Sync
+    from agent.api.schema import RelayState, Sync
     from tui.glyphs import Glyphs
     from tui.host import Host
 
@@ -29,7 +29,7 @@ def draw(name: str, host: Host, width: int, height: int) -> Content:
     return Content("\n").join(lines)
 
 
-def relay_tone(one: Relay) -> str:
+def relay_tone(one: RelayState) -> str:
     """A colour for how a relay does."""
     if one.status == "connected":
         return "$text-warning" if one.failing else "$text-success"
@@ -38,7 +38,7 @@ def relay_tone(one: Relay) -> str:
     return "$text-error"
 
 
-def relay_sign(one: Relay, glyphs: Glyphs) -> str:
+def relay_sign(one: RelayState, glyphs: Glyphs) -> str:
     """A sign for the same, for those who see no colours."""
     if one.status == "connected":
         return glyphs.part if one.failing else glyphs.on

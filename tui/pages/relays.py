@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
     from textual.widget import Widget
 
-    from agent.api.schema import Relay, RelayInfo
+    from agent.api.schema import RelayInfo, RelayState
 
 COLUMNS = (
     Column("sign", "", 1),
-    Column("url", "Relay", 18, flex=3, most=48, middle=True),
+    Column("url", "RelayState", 18, flex=3, most=48, middle=True),
     Column("status", "Status", 12, drop=5),
     Column("latency", "Latency", 7, right=True),
     Column("rate", "Ok", 4, right=True),
@@ -92,7 +92,7 @@ class RelaysPage(Page):
         found.sort(reverse=self.reverse)
         return [url for _, url in found]
 
-    def _rank(self, one: Relay) -> Any:
+    def _rank(self, one: RelayState) -> Any:
         match self.sort:
             case "status":
                 return one.status
@@ -150,7 +150,7 @@ class RelaysPage(Page):
         panel.border_title = escape(self.pointed)
         panel.update("" if one is None else Content("\n").join(self._described(one)))
 
-    def _described(self, one: Relay) -> list[Content]:
+    def _described(self, one: RelayState) -> list[Content]:
         info = self._infos.get(one.url)
         if info is None or isinstance(info, str):
             lines = [Content(format.plain(info or "asking what it says of itself"))]

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from textual.widget import Widget
 
-    from agent.api.schema import Counted, History, People, Person, WatchState, WeighedClaim
-    from tui.widgets.plot import History as Plot
+    from agent.api.schema import CountReport, People, Person, WatchHistory, WatchState, WeighedClaim
+    from tui.widgets.plot import HistoryPlot
 
 SINCE_S: Final = 30 * 86_400.0
 """Seconds of the past whose people are shown."""
@@ -48,8 +48,8 @@ class WatchPage(Page):
         super().__init__()
         self.span = "1d"
         self._claims: dict[str, WeighedClaim] = {}
-        self._counted: Counted | None = None
-        self._history: History | None = None
+        self._counted: CountReport | None = None
+        self._history: WatchHistory | None = None
         self._people: dict[str, Person] = {}
         self._found: People | None = None
         self._shows_people = False
@@ -57,14 +57,14 @@ class WatchPage(Page):
         self._looking = False
 
     def body(self) -> Iterable[Widget]:
-        from tui.widgets.plot import History as Plot
+        from tui.widgets.plot import HistoryPlot
 
         with Horizontal(id="top"):
             with Vertical(id="number"):
                 yield Static(id="what", markup=False)
                 yield Digits(id="digits")
                 yield Static(id="facts")
-            yield Plot(self.host.glyphs, id="plot")
+            yield HistoryPlot(self.host.glyphs, id="plot")
         yield Grid(claims.COLUMNS, self._row, id="claims")
         yield Static(id="no-claims", classes="empty")
         yield Grid(people.COLUMNS, self._person_row, id="people")
@@ -225,10 +225,10 @@ class WatchPage(Page):
         self._plot().show(history.points, now, self.span)
         self._list()
 
-    def _plot(self) -> Plot:
-        from tui.widgets.plot import History as Plot
+    def _plot(self) -> HistoryPlot:
+        from tui.widgets.plot import HistoryPlot
 
-        return self.query_one("#plot", Plot)
+        return self.query_one("#plot", HistoryPlot)
 
     def choose_span(self, span: str | None) -> None:
         """Plot another length of time."""

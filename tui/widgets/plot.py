@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Rgb = tuple[int, int, int]
 
 
-class History(PlotextPlot):
+class HistoryPlot(PlotextPlot):
     """Draws what `show` was given, in the size that it has."""
 
     def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:

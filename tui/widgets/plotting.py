@@ -24,7 +24,7 @@ class Ticks(NamedTuple):
     text: list[str]
 
 
-class Range(NamedTuple):
+class AxisRange(NamedTuple):
     """From where to where an axis goes."""
 
     low: float
@@ -43,19 +43,19 @@ def caption(span: str) -> str:
     return f"last {span}" if SPANS[span] else "all there is"
 
 
-def times(points: Sequence[Point], now: float, span: str) -> Range:
+def times(points: Sequence[Point], now: float, span: str) -> AxisRange:
     """What the axis of time shows."""
     length = SPANS[span]
     begin = now - length if length else (points[0].at if points else now - 3600)
-    return Range(min(begin, now - 60), now)
+    return AxisRange(min(begin, now - 60), now)
 
 
-def values(points: Sequence[Point]) -> Range:
+def values(points: Sequence[Point]) -> AxisRange:
     """What the axis of values shows: all intervals, and a little room."""
     low = min(point.low for point in points)
     high = max(point.value if point.high is None else point.high for point in points)
     room = max(1.0, (high - low) * PADDING)
-    return Range(max(0.0, low - room), high + room)
+    return AxisRange(max(0.0, low - room), high + room)
 
 
 def curve(points: Sequence[Point], until: float) -> Dots:
@@ -68,7 +68,9 @@ def curve(points: Sequence[Point], until: float) -> Dots:
     return Dots(x, y)
 
 
-def band(points: Sequence[Point], time: Range, value: Range, columns: int, rows: int) -> Dots:
+def band(
+    points: Sequence[Point], time: AxisRange, value: AxisRange, columns: int, rows: int
+) -> Dots:
     """Every sign's place between low and high, on a canvas of so many signs."""
     found = Dots([], [])
     at = [point.at for point in points]
@@ -85,7 +87,7 @@ def band(points: Sequence[Point], time: Range, value: Range, columns: int, rows:
     return found
 
 
-def _between(low: float, high: float, value: Range, rows: int) -> list[float]:
+def _between(low: float, high: float, value: AxisRange, rows: int) -> list[float]:
     """The middles of the rows that an interval covers; one at least."""
     step = (value.high - value.low) / max(1, rows - 1)
     first = round((low - value.low) / step)
@@ -93,7 +95,7 @@ def _between(low: float, high: float, value: Range, rows: int) -> list[float]:
     return [value.low + n * step for n in range(first, last + 1)]
 
 
-def time_ticks(time: Range, most: int) -> Ticks:
+def time_ticks(time: AxisRange, most: int) -> Ticks:
     """Round times, each with as much of a date as it needs."""
     length = time.high - time.low
     pattern = "%H:%M" if length <= 1.5 * 86_400 else "%a %d" if length <= 9 * 86_400 else "%d %b"
@@ -112,7 +114,7 @@ _STEPS: Final = (
 )
 
 
-def value_ticks(value: Range, most: int) -> Ticks:
+def value_ticks(value: AxisRange, most: int) -> Ticks:
     """Whole numbers over the range."""
     step = _round_step((value.high - value.low) / max(1, most))
     first = -(-value.low // step) * step

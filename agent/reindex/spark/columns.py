@@ -67,7 +67,7 @@ _IS_KEY: Final = re.compile(r"[0-9a-f]{64}").fullmatch
 
 
 def batch(rows: Iterable[Sequence[Any]]) -> pa.RecordBatch:
-    """Rows, with the columns of `event_rows.Row`, as one batch."""
+    """Rows, with the columns of `event_rows.EventRow`, as one batch."""
     *columns, tags = zip(*rows, strict=True)
     return from_columns(columns, tags)
 

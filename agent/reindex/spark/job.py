@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from agent.reindex.protocol import Job
     from agent.reindex.reporter import Reporter
-    from nostr_client.store.index_schema import Mark
+    from nostr_client.store.index_schema import IndexedState
 
 
 def run_job(job: Job, reporter: Reporter) -> None:
@@ -141,7 +141,7 @@ def _copy_tables(spark: SparkSession, staging: Staging, job: Job) -> None:
     details.write.mode("overwrite").parquet(f"{out}/tables/about")
 
 
-def _fields(staging: Staging, job: Job, name: str, mark: Mark) -> dict[str, Any]:
+def _fields(staging: Staging, job: Job, name: str, mark: IndexedState) -> dict[str, Any]:
     """The fields of `Built` except the path of the index and the seconds."""
     rows = {
         table: staging.marks[stage].rows[staged]

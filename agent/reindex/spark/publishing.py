@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from agent.reindex.protocol import Job
-    from agent.reindex.publish import Numbers, Published
+    from agent.reindex.publish import Numbers, PublishedIndex
     from agent.reindex.reporter import Reporter
-    from nostr_client.store.index_schema import Mark
+    from nostr_client.store.index_schema import IndexedState
 
 FIRST: Final = PLACES["hot_author"]
 """The stage and table after which writing begins: it is the largest."""
@@ -43,7 +43,7 @@ class IndexPublisher:
     """
 
     def __init__(
-        self, job: Job, name: str, root: str, mark: Callable[[], Mark], reporter: Reporter
+        self, job: Job, name: str, root: str, mark: Callable[[], IndexedState], reporter: Reporter
     ) -> None:
         self._job, self._name = job, name
         self._tables = StagedTables(root)
@@ -55,7 +55,7 @@ class IndexPublisher:
         self._last = False
         self._pool = ThreadPoolExecutor(1, "publishing", initializer=self._begin)
         self._clock: int | None = None
-        self._written: Future[Published] | None = None
+        self._written: Future[PublishedIndex] | None = None
 
     def __enter__(self) -> IndexPublisher:
         self._reporter.aside = self.cpu
@@ -83,7 +83,7 @@ class IndexPublisher:
         if self._written is not None and self._written.done():
             self._written.result()
 
-    def finish(self) -> Published:
+    def finish(self) -> PublishedIndex:
         """Wait until the index has its name. Raises StoreError and its kinds."""
         assert self._written is not None
         with self._changed:
@@ -99,7 +99,7 @@ class IndexPublisher:
         if hasattr(time, "pthread_getcpuclockid"):
             self._clock = time.pthread_getcpuclockid(threading.get_ident())
 
-    def _write(self) -> Published:
+    def _write(self) -> PublishedIndex:
         return publish_index(
             self._job, self._name, self._mark(), self._rows, self._progress, self._may_be_named
         )

@@ -18,8 +18,8 @@ from agent.reindex.spark.files import write
 from agent.reindex.spark.groups import TAGS, arrow, rows
 from agent.reindex.spark.numeric import SUMS, fingerprints
 from nostr_client.store import digest
-from nostr_client.store.base import Status
-from nostr_client.store.index_schema import Mark
+from nostr_client.store.base import SaveStatus
+from nostr_client.store.index_schema import IndexedState
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,13 +36,15 @@ CHUNKED: Final = {"tags": TAGS, "counts": COUNTS, "days": DAYS, "sums": SUMS}
 class Stages:
     """One job's stages. `mark`: how far its store was; None for archives."""
 
-    def __init__(self, spark: SparkSession, staging: Staging, job: Job, mark: Mark | None) -> None:
+    def __init__(
+        self, spark: SparkSession, staging: Staging, job: Job, mark: IndexedState | None
+    ) -> None:
         self._spark = spark
         self._staging = staging
         self._job = job
         self._mark = mark
 
-    def mark(self) -> Mark:
+    def mark(self) -> IndexedState:
         """How far the store was that was read, once the first stage is done."""
         if self._mark is None:
             return ARCHIVED
@@ -80,7 +82,7 @@ class Stages:
         start = self._mark
         self._staging.written("events", {"events": SCHEMA}, lambda: self._from_store(start))
 
-    def _from_store(self, start: Mark) -> tuple[dict[str, int], dict[str, int]]:
+    def _from_store(self, start: IndexedState) -> tuple[dict[str, int], dict[str, int]]:
         """The stage `events` of a store, which makes the tables of the stage `tags` on its way."""
         places = {"events": self._folder("events", "events")}
         places |= {table: self._folder("tags", table) for table in CHUNKED}
@@ -92,13 +94,13 @@ class Stages:
         notes = {"tags": named, "removals": now.removals, "digest": now.digest, "living": living}
         return {"events": read}, notes
 
-    def _removed(self, start: Mark) -> tuple[Mark, int | None]:
+    def _removed(self, start: IndexedState) -> tuple[IndexedState, int | None]:
         """The store's mark for these ranges once they are read; where there were removals
         meanwhile, the events that are still there then are staged as the living ones, and how
         many they are."""
         with closing(inputs.open_store(self._job.source.store)) as conn:
             conn.execute("BEGIN")
-            now = Mark.of_store(conn)
+            now = IndexedState.of_store(conn)
             later = digest.compute(conn, start.next_seq)
             read = start._replace(
                 removals=now.removals, digest=(now.digest - later) % digest.MODULUS
@@ -143,14 +145,14 @@ class Stages:
     def _stored(self) -> tuple[dict[str, int], dict[str, int]]:
         """The status of a store's events, of which it is known how many are left."""
         living = self._staging.marks["events"].notes["living"]
-        row = [(Status.STORED.value, living)] if living else []
+        row = [(SaveStatus.STORED.value, living)] if living else []
         write(self._folder("dead", "status"), rows(arrow(STATUS), row))
         return {"status": len(row)}, {}
 
     def _living(self) -> DataFrame:
         """The events that count."""
         if self._mark is None:
-            alive = f.col("status") == Status.STORED.value
+            alive = f.col("status") == SaveStatus.STORED.value
             return self._staging.read("dead", "judged").where(alive)
         events = self._staging.read("events", "events")
         return events if self._all_live() else events.join(self._here(), "seq", "left_semi")

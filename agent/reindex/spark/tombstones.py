@@ -15,7 +15,7 @@ from pyspark.sql import functions as f
 from nostr_client.codecs import kinds
 from nostr_client.codecs.event import Event
 from nostr_client.store import rules
-from nostr_client.store.base import Status
+from nostr_client.store.base import SaveStatus
 from nostr_client.store.rows import decode_tags
 
 if TYPE_CHECKING:
@@ -93,24 +93,24 @@ def _refused(settings: Settings) -> Column:
     deletable = ~kind.isin(kinds.DELETION, kinds.VANISH)
     deleted = f.col("by_id").isNotNull() | (f.col("deleted_until") >= f.col("created_at"))
     return (
-        f.when(ephemeral & ~_expired(settings), Status.EPHEMERAL.value)
-        .when(ephemeral, Status.EXPIRED.value)
-        .when(vanished, Status.VANISHED.value)
-        .when(deletable & f.coalesce(deleted, f.lit(False)), Status.DELETED.value)
-        .when(_expired(settings), Status.EXPIRED.value)
-        .otherwise(Status.STORED.value)
+        f.when(ephemeral & ~_expired(settings), SaveStatus.EPHEMERAL.value)
+        .when(ephemeral, SaveStatus.EXPIRED.value)
+        .when(vanished, SaveStatus.VANISHED.value)
+        .when(deletable & f.coalesce(deleted, f.lit(False)), SaveStatus.DELETED.value)
+        .when(_expired(settings), SaveStatus.EXPIRED.value)
+        .otherwise(SaveStatus.STORED.value)
     )
 
 
 def _with_rank(judged: DataFrame) -> DataFrame:
     """Of the living versions of an address the newest stays, of equals the lowest id."""
-    living = f.col("status") == Status.STORED.value
+    living = f.col("status") == SaveStatus.STORED.value
     versions = judged.where(living & f.col("d").isNotNull())
     order = Window.partitionBy("pubkey", "kind", "d").orderBy(f.desc("created_at"), f.asc("id"))
     ranked = versions.withColumn("rank", f.row_number().over(order))
     old = ranked.where("rank > 1").select("id", f.lit(True).alias("is_old"))
     joined = judged.join(old, "id", "left")
-    status = f.when(f.col("is_old"), Status.SUPERSEDED.value).otherwise(f.col("status"))
+    status = f.when(f.col("is_old"), SaveStatus.SUPERSEDED.value).otherwise(f.col("status"))
     return joined.withColumn("status", status).drop(
         "is_old", "by_id", "deleted_until", "vanished_until"
     )

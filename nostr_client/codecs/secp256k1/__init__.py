@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 
-class PublicKey(Protocol):
+class SchnorrPublicKey(Protocol):
     """A point of the curve with an even y."""
 
     def verify(self, signature: bytes, message: bytes, /) -> bool:
@@ -23,7 +23,7 @@ class PublicKey(Protocol):
         ...
 
 
-class SecretKey(Protocol):
+class SchnorrSecretKey(Protocol):
     """A secret key and what it signs."""
 
     @property
@@ -49,11 +49,11 @@ class Binding(Protocol):
         """What is imported."""
         ...
 
-    def public_key(self, x: bytes, /) -> PublicKey:
+    def public_key(self, x: bytes, /) -> SchnorrPublicKey:
         """The point of 32 bytes; where x is no coordinate, this raises ValueError, or `verify`."""
         ...
 
-    def secret_key(self, secret: bytes, /) -> SecretKey:
+    def secret_key(self, secret: bytes, /) -> SchnorrSecretKey:
         """The key of 32 bytes, which are above 0 and below the order of the curve."""
         ...
 

@@ -6,14 +6,14 @@ Claims and complete chains of pages enter; the earlier answer of each relay leav
 
 from __future__ import annotations
 
-from nostr_client.count.claims.book import CLAIMS, ClaimBook, Place, PlaceInMemory
+from nostr_client.count.claims.book import CLAIMS, ClaimBook, MemoryAccess, TransientMemory
 from nostr_client.count.claims.coverage import (
     OVERLAP,
     VOID,
-    Changes,
     Drift,
-    Held,
-    Mark,
+    EventChanges,
+    HeldEvent,
+    ReadCoverage,
     Reread,
     Update,
 )
@@ -25,17 +25,17 @@ __all__ = [
     "OVERLAP",
     "VOID",
     "Asked",
-    "Changes",
     "ClaimBook",
     "Drift",
-    "Held",
+    "EventChanges",
+    "HeldEvent",
     "ListMemory",
-    "Mark",
     "Memory",
-    "Place",
-    "PlaceInMemory",
+    "MemoryAccess",
+    "ReadCoverage",
     "Remembered",
     "Reread",
+    "TransientMemory",
     "Update",
     "is_answer",
     "reading_of",

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from nostr_client.count.claims.changes import Received
-    from nostr_client.count.claims.coverage import Mark
+    from nostr_client.count.claims.changes import LiveEvent
+    from nostr_client.count.claims.coverage import ReadCoverage
     from nostr_client.count.claims.memory import Memory
     from nostr_client.count.claims.rows import Asked, LastAsked, Remembered
     from nostr_client.count.merge import Claim
@@ -95,11 +95,11 @@ MOST_GLANCES: Final = 20_000
 """Places whose mark is cached: half a kilobyte each; beyond this, the cache is cleared."""
 
 
-class Place(Protocol):
+class MemoryAccess(Protocol):
     """Gives one caller at a time access to a memory."""
 
     @property
-    def seen(self) -> tuple[Mark, int] | None:
+    def seen(self) -> tuple[ReadCoverage, int] | None:
         """Return the mark and the number of events as last read; None: use the memory."""
         ...
 
@@ -111,18 +111,18 @@ class Place(Protocol):
         ...
 
 
-class PlaceInMemory:
+class TransientMemory:
     """A memory that lasts as long as this object; `replaces` as for `ListMemory`."""
 
     def __init__(self, *, replaces: bool = False) -> None:
         self.memory = ListMemory(replaces=replaces)
-        self.seen: tuple[Mark, int] | None = None
+        self.seen: tuple[ReadCoverage, int] | None = None
 
     async def use(self, work: Callable[[Memory], T]) -> T:
         return work(self.memory)
 
 
-class PlaceInStore:
+class DurableMemory:
     """A memory in the store; each use is a transaction of its own.
 
     `glances`: the cached marks of all places of one book.
@@ -134,18 +134,18 @@ class PlaceInStore:
         q: int,
         r: int,
         asked: Asked,
-        glances: dict[tuple[int, int], tuple[Mark, int]],
+        glances: dict[tuple[int, int], tuple[ReadCoverage, int]],
     ) -> None:
         self._database = database
         self._q, self._r, self._asked = q, r, asked
         self._glances = glances
 
     @property
-    def seen(self) -> tuple[Mark, int] | None:
+    def seen(self) -> tuple[ReadCoverage, int] | None:
         return self._glances.get((self._q, self._r))
 
     async def use(self, work: Callable[[Memory], T]) -> T:
-        def run(conn: sqlite3.Connection) -> tuple[T, tuple[Mark, int]]:
+        def run(conn: sqlite3.Connection) -> tuple[T, tuple[ReadCoverage, int]]:
             memory = held_rows(conn, self._q, self._r, self._asked)
             found = work(memory)
             memory.flush()
@@ -168,7 +168,7 @@ class ClaimBook:
     def __init__(self, database: Database) -> None:
         self.database = database
         self._numbers: dict[tuple[str, str], tuple[int, int]] = {}
-        self._glances: dict[tuple[int, int], tuple[Mark, int]] = {}
+        self._glances: dict[tuple[int, int], tuple[ReadCoverage, int]] = {}
 
     @classmethod
     async def open(cls, path: str | Path, *, read_only: bool = False) -> Self:
@@ -180,13 +180,13 @@ class ClaimBook:
         """Close the database; for a book that `open` made."""
         await self.database.close()
 
-    async def place(self, asked: Asked, url: str) -> PlaceInStore:
+    async def place(self, asked: Asked, url: str) -> DurableMemory:
         """Return the place where readings of a relay for a query are stored."""
         known = self._numbers.get((asked.key, url))
         if known is None:
             known = await self.database.write(lambda conn: _numbers(conn, asked, url))
             self._numbers[asked.key, url] = known
-        return PlaceInStore(self.database, *known, asked, self._glances)
+        return DurableMemory(self.database, *known, asked, self._glances)
 
     async def remember(self, asked: Asked, claims: Iterable[tuple[str, Claim]]) -> None:
         """Store claims, given with their relays' URLs; each replaces its relay's earlier one."""
@@ -199,7 +199,7 @@ class ClaimBook:
         return None if seen is None else seen[0].gone
 
     def keeping(
-        self, asked: Asked, claims: Iterable[tuple[str, Claim]], received: Sequence[Received] = ()
+        self, asked: Asked, claims: Iterable[tuple[str, Claim]], received: Sequence[LiveEvent] = ()
     ) -> Callable[[sqlite3.Connection], None]:
         """Return `remember` as a function for a write of the caller's, with live events."""
         kept = list(claims)

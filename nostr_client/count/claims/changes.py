@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Collection, Iterable, Sequence
 
-    from nostr_client.count.claims.coverage import Held
+    from nostr_client.count.claims.coverage import HeldEvent
     from nostr_client.count.merge import Claim
 
 DAY: Final = 86_400
@@ -121,13 +121,13 @@ _ANSWER: Final = (
 )
 
 
-class Received(NamedTuple):
+class LiveEvent(NamedTuple):
     """A live event of a relay whose events are not read, and when it came.
 
     `is_new`: its author is provably not in the registers that the watch's relays gave before.
     """
 
-    event: Held
+    event: HeldEvent
     at: int
     is_new: bool
 
@@ -160,9 +160,9 @@ class ChangeLog:
 
     def note(
         self,
-        lost: Iterable[Held],
-        fresh: Iterable[Held],
-        replaced: Collection[Held],
+        lost: Iterable[HeldEvent],
+        fresh: Iterable[HeldEvent],
+        replaced: Collection[HeldEvent],
         at: int,
         *,
         was_whole: bool,
@@ -195,20 +195,20 @@ class ChangeLog:
         if number > MOST_CHANGES:
             self._conn.execute(_SURPLUS, (*self._key, MOST_CHANGES))
 
-    def _members(self, events: Iterable[Held]) -> dict[bytes, Held]:
+    def _members(self, events: Iterable[HeldEvent]) -> dict[bytes, HeldEvent]:
         counted = (one for one in events if one.counts)
         return {one.author if self._replaces else one.id: one for one in counted}
 
-    def _version(self, member: bytes, one: Held) -> tuple[object, ...]:
+    def _version(self, member: bytes, one: HeldEvent) -> tuple[object, ...]:
         return (one.created_at, one.id, one.amount, *self._key, member)
 
 
-def _fields(one: Held) -> tuple[int, bytes, bytes, int]:
+def _fields(one: HeldEvent) -> tuple[int, bytes, bytes, int]:
     return one.created_at, one.id, one.author, one.amount
 
 
 def note_received(
-    conn: sqlite3.Connection, q: int, received: Sequence[Received], *, replaces: bool
+    conn: sqlite3.Connection, q: int, received: Sequence[LiveEvent], *, replaces: bool
 ) -> None:
     """Store live events; of a replaceable kind, what was known of the author stays.
 

@@ -78,7 +78,7 @@ VOID: Final = -1
 """Amount of an event that matches the filter and that the query does not count."""
 
 
-class Held(NamedTuple):
+class HeldEvent(NamedTuple):
     """One event of a relay: raw id and author, 32 bytes each.
 
     `amount` is the event's value if the query sums (millisats of a zap), and of a follow list the
@@ -118,7 +118,7 @@ class Update(msgspec.Struct, frozen=True, kw_only=True):
     end: int | None
     upto: int
     at: int
-    found: tuple[Held, ...]
+    found: tuple[HeldEvent, ...]
     holes: tuple[int, ...] = ()
     unread: tuple[int, ...] = ()
     largest: int = 0
@@ -129,7 +129,7 @@ class Update(msgspec.Struct, frozen=True, kw_only=True):
         return second >= self.start and (self.end is None or second <= self.end)
 
 
-class Changes(msgspec.Struct, frozen=True, kw_only=True):
+class EventChanges(msgspec.Struct, frozen=True, kw_only=True):
     """The changes of an update to the known events; an event that a newer version replaced is not
     `gone`.
 
@@ -143,7 +143,7 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True):
     fresh: tuple[int, ...] = ()
 
 
-class Mark(msgspec.Struct, frozen=True, kw_only=True):
+class ReadCoverage(msgspec.Struct, frozen=True, kw_only=True):
     """How far one relay was read for one query; all times in Unix seconds.
 
     `covered`: the seconds that were read completely; `holes`: those of them with more events than
@@ -208,7 +208,7 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
             return 0
         return min(self.covered[-1][1], self.newest)
 
-    def moved(self, update: Update, changes: Changes, newest: int | None) -> Mark:
+    def moved(self, update: Update, changes: EventChanges, newest: int | None) -> ReadCoverage:
         """Return the mark after an update; `newest` is over all known events, up to the clock."""
         holes = [s for s in self.holes if not update.spans(s)] + list(update.holes)
         unread = [s for s in self.unread if not update.spans(s)] + list(update.unread)
@@ -234,13 +234,13 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
             return msgspec.structs.replace(mark, whole_at=update.at)
         return mark
 
-    def as_proven(self, at: int) -> Mark:
+    def as_proven(self, at: int) -> ReadCoverage:
         """Return the mark after a round that proved all events of the relay."""
         return msgspec.structs.replace(
             self, proven=Proven.MEMBERS, whole_at=at, holes=(), unread=()
         )
 
-    def as_confirmed(self, at: int, *, judged: bool) -> Mark:
+    def as_confirmed(self, at: int, *, judged: bool) -> ReadCoverage:
         """Return the mark after the relay's own count equalled the number of its known events.
 
         If the query does not count all of them (`judged`), that proves no number: one that counts
@@ -282,7 +282,7 @@ class Drift(NamedTuple):
     evidence: int
 
     @classmethod
-    def of(cls, mark: Mark, unseen: float, held: int) -> Drift | None:
+    def of(cls, mark: ReadCoverage, unseen: float, held: int) -> Drift | None:
         """Return it from the event-seconds `unseen` since each of `held` events was last seen; None
         if 0.
 
@@ -315,7 +315,7 @@ class Reread:
     """Seconds of the period that one round makes up for: a relay that was away is not read
     completely."""
 
-    def due(self, mark: Mark, held: int, now: int) -> int:
+    def due(self, mark: ReadCoverage, held: int, now: int) -> int:
         """Return how many of the known events are to be read again now."""
         if mark.swept_at is None or not held or math.isinf(self.every):
             return 0

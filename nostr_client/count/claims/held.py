@@ -12,7 +12,7 @@ import msgspec
 
 from nostr_client import hll
 from nostr_client.count.claims.changes import ChangeLog
-from nostr_client.count.claims.coverage import VOID, Changes, Held, Mark
+from nostr_client.count.claims.coverage import VOID, EventChanges, HeldEvent, ReadCoverage
 from nostr_client.count.claims.memory import is_newer, supersedes
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _INSERT_RECEIPT: Final = (
     " (q, r, created_at, id, author, amount, seen_at, label, signer, receiver)"
     f" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?){_FOUND_AGAIN}"
 )
-_decode: Final = msgspec.json.Decoder(Mark).decode
+_decode: Final = msgspec.json.Decoder(ReadCoverage).decode
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -62,13 +62,13 @@ class HeldRows:
         self._key = (q, r)
         self._offset = offset
         self._replaces = replaces
-        self._mark = Mark()
+        self._mark = ReadCoverage()
         self._registers: bytes | None = None
         self._held: int | None = 0
         self._since: dict[int, int] = {}
         self._unsaved = False
         self._log = ChangeLog(conn, q, r, replaces=replaces)
-        self._older: list[Held] = []
+        self._older: list[HeldEvent] = []
         """Versions that newer ones replaced in the last write."""
         self._load()
 
@@ -80,7 +80,7 @@ class HeldRows:
             self._registers, self._held = row[1:]
 
     @property
-    def mark(self) -> Mark:
+    def mark(self) -> ReadCoverage:
         return self._mark
 
     def registers(self) -> bytes | None:
@@ -117,17 +117,17 @@ class HeldRows:
         row = self._one(f"{sql} LIMIT 1 OFFSET ?", *self._key, start, _END, n - 1)
         return int(row[0]) if row else None
 
-    def apply(self, update: Update) -> Changes:
+    def apply(self, update: Update) -> EventChanges:
         sql = f"SELECT created_at, id, author, amount, seen_at FROM claim_event WHERE {_WINDOW}"
         before = self._conn.execute(sql, (*self._key, update.start, _last(update.end))).fetchall()
         found = {event.id for event in update.found}
-        lost = [Held(*one) for *one, _ in before if one[1] not in found]
+        lost = [HeldEvent(*one) for *one, _ in before if one[1] not in found]
         self._delete(lost)
         inside = all(update.spans(event.created_at) for event in update.found)
         held = {id for _, id, *_ in before} & found if inside else None
         fresh = self._put(update.found, update.at, held)
         self._note(lost, fresh, update.at)
-        changes = Changes(
+        changes = EventChanges(
             added=len(fresh),
             gone=len(self._without_newer(lost)),
             exposure=float(sum(update.at - seen for *_, seen in before)),
@@ -137,7 +137,7 @@ class HeldRows:
         self._save(self.mark.moved(update, changes, self._newest_after(update)))
         return changes
 
-    def _note(self, lost: Sequence[Held], fresh: Sequence[Held], at: int) -> None:
+    def _note(self, lost: Sequence[HeldEvent], fresh: Sequence[HeldEvent], at: int) -> None:
         """Log what came and what is gone; before the first complete reading nothing is news."""
         if lost or fresh:
             was_whole = self._mark.whole_at is not None
@@ -152,7 +152,7 @@ class HeldRows:
                 return max(past)
         return self._newest(update.at)
 
-    def _delete(self, events: Sequence[Held]) -> None:
+    def _delete(self, events: Sequence[HeldEvent]) -> None:
         if not events:
             return
         held = self._number()
@@ -169,7 +169,7 @@ class HeldRows:
     def differ(self, by: int) -> None:
         self._save(msgspec.structs.replace(self.mark, differs=by))
 
-    def add(self, events: Iterable[Held], at: int) -> int:
+    def add(self, events: Iterable[HeldEvent], at: int) -> int:
         fresh = self._put(list(events), at)
         if fresh:
             self._note((), fresh, at)
@@ -177,14 +177,14 @@ class HeldRows:
             self._save(self.mark)
         return len(fresh)
 
-    def events(self) -> Iterable[Held]:
+    def events(self) -> Iterable[HeldEvent]:
         receipts = self._offset is None  # receipts make no registers
         fields = _RECEIPT if receipts else _PLAIN
         sql = f"SELECT {', '.join(fields)} FROM claim_event WHERE q = ? AND r = ?"
-        held = itertools.starmap(Held, self._conn.execute(sql, self._key).fetchall())
+        held = itertools.starmap(HeldEvent, self._conn.execute(sql, self._key).fetchall())
         return map(_with_payment, held) if receipts else held
 
-    def judge(self, events: Iterable[Held]) -> None:
+    def judge(self, events: Iterable[HeldEvent]) -> None:
         self._conn.executemany(
             "UPDATE claim_event SET amount = ?, label = ?"
             " WHERE q = ? AND r = ? AND created_at = ? AND id = ?",
@@ -205,14 +205,16 @@ class HeldRows:
         row = self._one(sql, now, confirmed, *self._key)
         return float(row[0]) if row else 0.0
 
-    def _without_newer(self, lost: list[Held]) -> list[Held]:
+    def _without_newer(self, lost: list[HeldEvent]) -> list[HeldEvent]:
         """Return those of the lost events that no newer version of theirs replaced."""
         if not self._replaces or not lost:
             return lost
         newest = {event.author: event for event in self.events()}
         return [one for one in lost if not is_newer(newest.get(one.author), one)]
 
-    def _put(self, events: Sequence[Held], at: int, held: set[bytes] | None = None) -> list[Held]:
+    def _put(
+        self, events: Sequence[HeldEvent], at: int, held: set[bytes] | None = None
+    ) -> list[HeldEvent]:
         """Write events, and drop those that newer ones replace; return those that were unknown.
 
         `held`: the ids of known ones, if the caller has them.
@@ -232,7 +234,7 @@ class HeldRows:
         self._held = before + len(fresh)
         return fresh
 
-    def _insert(self, events: Collection[Held], at: int) -> None:
+    def _insert(self, events: Collection[HeldEvent], at: int) -> None:
         """Insert rows; only receipts fill all columns."""
         rows = [(*self._key, e.created_at, e.id, e.author, e.amount, at) for e in events]
         if any(event.signer for event in events):
@@ -242,13 +244,13 @@ class HeldRows:
         else:
             self._conn.executemany(_INSERT, rows)
 
-    def _make_room(self, fresh: list[Held]) -> list[Held]:
+    def _make_room(self, fresh: list[HeldEvent]) -> list[HeldEvent]:
         """Delete the older versions of each author's newest event among `fresh`."""
-        newest: dict[bytes, Held] = {}
+        newest: dict[bytes, HeldEvent] = {}
         for event in fresh:
             if not is_newer(newest.get(event.author), event):
                 newest[event.author] = event
-        older: list[Held] = []
+        older: list[HeldEvent] = []
         for other in self.events():
             event = newest.get(other.author, other)
             if event is other:
@@ -273,7 +275,7 @@ class HeldRows:
         row = self._one(sql, *self._key, 0, now)
         return row[0] if row else None
 
-    def _save(self, mark: Mark) -> None:
+    def _save(self, mark: ReadCoverage) -> None:
         self._mark = mark
         self._unsaved = True
 
@@ -289,7 +291,7 @@ class HeldRows:
             (*self._key, mark.last_read, self._registers, _encode(mark).decode(), self._number()),
         )
 
-    def _update_registers(self, fresh: Sequence[Held], *, rebuild: bool) -> None:
+    def _update_registers(self, fresh: Sequence[HeldEvent], *, rebuild: bool) -> None:
         """Update the registers: additions only raise them; after a removal rebuild them from all
         authors."""
         if self._offset is None or not (fresh or rebuild or self._registers is None):
@@ -314,7 +316,7 @@ def _last(end: int | None) -> int:
     return _END if end is None else end
 
 
-def _with_payment(event: Held) -> Held:
+def _with_payment(event: HeldEvent) -> HeldEvent:
     """Return the column `signer`: the key, and after it the payment, if known."""
     signer = event.signer
     return event._replace(signer=signer[:_KEY], payment=signer[_KEY:]) if signer[_KEY:] else event

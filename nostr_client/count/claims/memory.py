@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from nostr_client.codecs.event import nip01_order
-from nostr_client.count.claims.coverage import Changes, Drift, Mark
+from nostr_client.count.claims.coverage import Drift, EventChanges, ReadCoverage
 from nostr_client.count.merge import Reading, Receipt
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from nostr_client.count.claims.coverage import Held, Update
+    from nostr_client.count.claims.coverage import HeldEvent, Update
 
 
 class Memory(Protocol):
@@ -22,7 +22,7 @@ class Memory(Protocol):
     future."""
 
     @property
-    def mark(self) -> Mark:
+    def mark(self) -> ReadCoverage:
         """How far the relay was read."""
         ...
 
@@ -34,7 +34,7 @@ class Memory(Protocol):
         """Return the time of the n-th event (from 1) at or after `start`, oldest first."""
         ...
 
-    def apply(self, update: Update) -> Changes:
+    def apply(self, update: Update) -> EventChanges:
         """Store what was read, all of it or, if it raises, nothing."""
         ...
 
@@ -54,7 +54,7 @@ class Memory(Protocol):
         explain it."""
         ...
 
-    def events(self) -> Iterable[Held]:
+    def events(self) -> Iterable[HeldEvent]:
         """Return all known events."""
         ...
 
@@ -70,11 +70,11 @@ class Memory(Protocol):
         """Return event-seconds since each known event was last seen or confirmed."""
         ...
 
-    def add(self, events: Iterable[Held], at: int) -> int:
+    def add(self, events: Iterable[HeldEvent], at: int) -> int:
         """Add events that arrived by themselves; return how many were unknown. The mark stays."""
         ...
 
-    def judge(self, events: Iterable[Held]) -> None:
+    def judge(self, events: Iterable[HeldEvent]) -> None:
         """Set the amounts and labels of known events, after a check of what they name."""
         ...
 
@@ -86,13 +86,13 @@ class ListMemory:
     """
 
     def __init__(self, *, replaces: bool = False) -> None:
-        self.mark = Mark()
-        self._events: dict[bytes, Held] = {}
+        self.mark = ReadCoverage()
+        self._events: dict[bytes, HeldEvent] = {}
         self._order: list[tuple[int, bytes]] = []
         self._seen: dict[bytes, int] = {}
-        self._newest_of: dict[bytes, Held] | None = {} if replaces else None
+        self._newest_of: dict[bytes, HeldEvent] | None = {} if replaces else None
 
-    def events(self) -> Iterable[Held]:
+    def events(self) -> Iterable[HeldEvent]:
         return self._events.values()
 
     def ids_and_authors(self) -> tuple[frozenset[bytes], frozenset[bytes]]:
@@ -114,7 +114,7 @@ class ListMemory:
         confirmed = self.mark.confirmed_at or 0
         return float(sum(max(now - max(seen, confirmed), 0) for seen in self._seen.values()))
 
-    def apply(self, update: Update) -> Changes:
+    def apply(self, update: Update) -> EventChanges:
         low, high = self._range(update.start, update.end)
         before = self._order[low:high]
         found = {event.id for event in update.found}
@@ -125,7 +125,9 @@ class ListMemory:
         fresh = [event for event in update.found if self._add(event, update.at)]
         times = tuple(sorted(event.created_at for event in fresh if event.id in self._events))
         gone = self._without_newer(lost)
-        changes = Changes(added=len(times), gone=len(gone), exposure=float(exposure), fresh=times)
+        changes = EventChanges(
+            added=len(times), gone=len(gone), exposure=float(exposure), fresh=times
+        )
         self.mark = self.mark.moved(update, changes, self._newest(update.at))
         return changes
 
@@ -138,14 +140,14 @@ class ListMemory:
     def differ(self, by: int) -> None:
         self.mark = msgspec.structs.replace(self.mark, differs=by)
 
-    def add(self, events: Iterable[Held], at: int) -> int:
+    def add(self, events: Iterable[HeldEvent], at: int) -> int:
         fresh = [event.id for event in events if self._add(event, at)]
         return sum(id in self._events for id in fresh)
 
-    def judge(self, events: Iterable[Held]) -> None:
+    def judge(self, events: Iterable[HeldEvent]) -> None:
         self._events.update((event.id, event) for event in events if event.id in self._events)
 
-    def _add(self, event: Held, at: int) -> bool:
+    def _add(self, event: HeldEvent, at: int) -> bool:
         fresh = event.id not in self._events
         if fresh and not self._takes_place(event):
             return False
@@ -156,14 +158,14 @@ class ListMemory:
             self._order.insert(bisect_left(self._order, key), key)
         return fresh
 
-    def _without_newer(self, lost: list[Held]) -> list[Held]:
+    def _without_newer(self, lost: list[HeldEvent]) -> list[HeldEvent]:
         """Return those of the lost events that no newer version of theirs replaced."""
         if self._newest_of is None:
             return lost
         newest = self._newest_of
         return [one for one in lost if not is_newer(newest.get(one.author), one)]
 
-    def _takes_place(self, event: Held) -> bool:
+    def _takes_place(self, event: HeldEvent) -> bool:
         """Make room for a newer version; return False for an older one."""
         if self._newest_of is None:
             return True
@@ -192,12 +194,12 @@ class ListMemory:
         return low, high
 
 
-def supersedes(event: Held, other: Held) -> bool:
+def supersedes(event: HeldEvent, other: HeldEvent) -> bool:
     """Whether an event wins as the newer version."""
     return nip01_order(event) < nip01_order(other)
 
 
-def is_newer(event: Held | None, other: Held) -> bool:
+def is_newer(event: HeldEvent | None, other: HeldEvent) -> bool:
     """Whether some event supersedes the other one."""
     return event is not None and supersedes(event, other)
 
@@ -225,7 +227,7 @@ def reading_of(memory: Memory, now: int, *, sums: bool = False, labels: bool = F
     )
 
 
-def members_of(events: Sequence[Held], *, sums: bool, labels: bool) -> dict[str, Any]:
+def members_of(events: Sequence[HeldEvent], *, sums: bool, labels: bool) -> dict[str, Any]:
     """Return the fields of a reading with a value for each counted event."""
     return {
         "amounts": {e.id: e.amount for e in events} if sums else None,

@@ -42,14 +42,14 @@ _UPSERT: Final = (
 )
 
 
-class Members(msgspec.Struct, frozen=True, array_like=True):
+class ClaimMembers(msgspec.Struct, frozen=True, array_like=True):
     """The part of a claim about single events that is not read into a place."""
 
     listing: Listing | None
     retracted: Retracted
 
 
-_unpack: Final = msgspec.msgpack.Decoder(Members).decode
+_unpack: Final = msgspec.msgpack.Decoder(ClaimMembers).decode
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,11 +126,11 @@ def remember(conn: sqlite3.Connection, claims: Iterable[tuple[int, int, Claim]])
     note_answers(conn, kept)
 
 
-def _members(claim: Claim) -> Members | None:
+def _members(claim: Claim) -> ClaimMembers | None:
     if not is_answer(claim):
         return None
     nothing = claim.listing is None and claim.retracted == Retracted()
-    return None if nothing else Members(claim.listing, claim.retracted)
+    return None if nothing else ClaimMembers(claim.listing, claim.retracted)
 
 
 def recall(

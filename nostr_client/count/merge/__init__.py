@@ -11,6 +11,7 @@ from nostr_client.count.merge.rules import is_own_estimate
 from nostr_client.count.merge.values import (
     Claim,
     ClaimStatus,
+    CountUnit,
     Figure,
     Listing,
     Merged,
@@ -20,13 +21,13 @@ from nostr_client.count.merge.values import (
     Reading,
     Receipt,
     Retracted,
-    Unit,
 )
 from nostr_client.count.trust import TrustPolicy
 
 __all__ = [
     "Claim",
     "ClaimStatus",
+    "CountUnit",
     "Figure",
     "Listing",
     "Merged",
@@ -37,7 +38,6 @@ __all__ = [
     "Receipt",
     "Retracted",
     "TrustPolicy",
-    "Unit",
     "better_merge",
     "is_own_estimate",
     "merge_claims",

@@ -15,7 +15,7 @@ from nostr_client.count.merge.rules import (
     events_figure,
     members_of,
 )
-from nostr_client.count.merge.values import Claim, Merged, Unit
+from nostr_client.count.merge.values import Claim, CountUnit, Merged
 from nostr_client.count.merge.weighing import weigh
 from nostr_client.count.trust import TrustPolicy
 
@@ -35,7 +35,7 @@ def merge_claims(
     one_per_author: bool,
     policy: TrustPolicy = TrustPolicy.EXCLUDE,
     trusted: Collection[str] = (),
-    unit: Unit = Unit.AUTHORS,
+    unit: CountUnit = CountUnit.AUTHORS,
 ) -> Merged:
     """Merge claims about one query; of several claims of one relay the newest counts.
 

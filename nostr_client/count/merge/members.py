@@ -22,7 +22,7 @@ _UNSEEN: Final = 3.5
 """Expected hits that a sample without one excludes, 97 times in 100 (Poisson: -ln 0.03)."""
 
 
-class Source(NamedTuple):
+class ListedClaim(NamedTuple):
     """One relay's claim, and the believed part of its listing; `trusted`: without proof."""
 
     claim: Claim
@@ -30,7 +30,7 @@ class Source(NamedTuple):
     trusted: bool = False
 
 
-class Members(NamedTuple):
+class DistinctEvents(NamedTuple):
     """The distinct events of all relays. `proven` is a part of `named`.
 
     `gone`: how many of them may have gone since a relay was read. `deleted`: how many may have been
@@ -62,7 +62,7 @@ class Members(NamedTuple):
         return Figure(value=value, low=self.low, high=value, as_said=self.named_only)
 
 
-def members(sources: Sequence[Source]) -> Members:
+def members(sources: Sequence[ListedClaim]) -> DistinctEvents:
     """Return what the relays have and name together, without what is retracted."""
     retracted = union(source.claim.retracted.ids for source in sources)
     readings = [s.claim.reading for s in sources if s.claim.answered and s.claim.reading]
@@ -75,7 +75,7 @@ def members(sources: Sequence[Source]) -> Members:
     named = (read | union(lists)) - retracted
     counted = proven - retracted  # an id that only one relay names weakens no proof
     by_ids = any(s.listing or s.claim.retracted.asked is not None for s in sources)
-    return Members(
+    return DistinctEvents(
         named=named,
         proven=counted,
         gone=gone_at_most(readings, _events),
@@ -86,7 +86,7 @@ def members(sources: Sequence[Source]) -> Members:
     )
 
 
-def _names_only(source: Source) -> bool:
+def _names_only(source: ListedClaim) -> bool:
     read = source.claim.reading
     held = read is not None and bool(read.events) and source.claim.answered
     return source.listing is not None or (held and not source.claim.retracted.looked_for)
@@ -102,7 +102,7 @@ def _twice(lists: Iterable[frozenset[bytes]]) -> frozenset[bytes]:
     return frozenset(twice)
 
 
-def _perhaps_deleted(source: Source, proven: frozenset[bytes]) -> int:
+def _perhaps_deleted(source: ListedClaim, proven: frozenset[bytes]) -> int:
     """Return how many proven ids this relay may know as deleted without having been asked about
     them."""
     held = _held(source)
@@ -116,7 +116,7 @@ def _perhaps_deleted(source: Source, proven: frozenset[bytes]) -> int:
     return min(unasked, math.ceil(_UNSEEN * unasked / asked))
 
 
-def _held(source: Source) -> frozenset[bytes] | None:
+def _held(source: ListedClaim) -> frozenset[bytes] | None:
     """Return the ids that a relay reported; None if it reported none that are believed."""
     claim = source.claim
     if claim.listing is not None:

@@ -56,7 +56,7 @@ MOST_MINED = 52
 """Zero bits that nobody mines: more than 2^52 key pairs, months of a graphics card for each."""
 
 
-class Core(NamedTuple):
+class LowerMajority(NamedTuple):
     """The lower majority of relays: their union, and whether it is known well enough to judge."""
 
     registers: bytes
@@ -78,7 +78,7 @@ class Core(NamedTuple):
         return grown / before - 1 if before else math.inf
 
 
-def find_core(vouched: Sequence[bytes], claimed: Sequence[bytes]) -> Core | None:
+def find_core(vouched: Sequence[bytes], claimed: Sequence[bytes]) -> LowerMajority | None:
     """Return the core of proven (`vouched`) or claimed registers; None without a majority.
 
     Proven registers always belong to it; of the claimed ones those of the smallest estimates, so
@@ -92,7 +92,7 @@ def find_core(vouched: Sequence[bytes], claimed: Sequence[bytes]) -> Core | None
     union = sketches.joined(*members)
     estimate = sketches.estimate(union)
     twice = sketches.estimate(sketches.corroborated(*members))
-    return Core(union, estimate, not estimate or twice >= SATURATED * estimate)
+    return LowerMajority(union, estimate, not estimate or twice >= SATURATED * estimate)
 
 
 def too_many_events(count: int, estimate: float, others: Sequence[float]) -> bool:

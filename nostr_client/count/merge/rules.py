@@ -16,7 +16,7 @@ import msgspec
 from nostr_client import hll
 from nostr_client.count.merge.better import Term, corrected
 from nostr_client.count.merge.drift import gone_at_most
-from nostr_client.count.merge.members import Members, Source, members, union
+from nostr_client.count.merge.members import DistinctEvents, ListedClaim, members, union
 from nostr_client.count.merge.outliers import FEWEST, SATURATED
 from nostr_client.count.merge.sketches import (
     Estimate,
@@ -150,10 +150,10 @@ def _order(claim: Claim) -> tuple[object, ...]:
     return (claim.asked_at or 0.0, claim.answered, *tie, claim.latency_ms or 0.0, claim.warnings)
 
 
-def members_of(weighed: Sequence[Weighed]) -> Members | None:
+def members_of(weighed: Sequence[Weighed]) -> DistinctEvents | None:
     """Return events by their ids, if some relays named theirs or know deletions; else None."""
     if any(w.claim.listing or _is_asked(w.claim.retracted) for w in weighed):
-        return members([Source(w.claim, _usable(w), w.trusted) for w in weighed])
+        return members([ListedClaim(w.claim, _usable(w), w.trusted) for w in weighed])
     return None
 
 
@@ -168,7 +168,7 @@ def looked_for(weighed: Iterable[Weighed]) -> bool:
 
 
 def authors_figure(
-    weighed: Sequence[Weighed], found: Members | None, *, one_per_author: bool
+    weighed: Sequence[Weighed], found: DistinctEvents | None, *, one_per_author: bool
 ) -> Figure | None:
     """Return distinct authors over all relays, or None without evidence of them.
 
@@ -190,7 +190,7 @@ def authors_figure(
     return Figure.at_least(read.low).or_word(counted)
 
 
-def events_figure(weighed: Sequence[Weighed], found: Members | None) -> Figure | None:
+def events_figure(weighed: Sequence[Weighed], found: DistinctEvents | None) -> Figure | None:
     """Return distinct events over all relays, for a query whose authors may have several.
 
     `found`: the result of `members_of`.
@@ -203,7 +203,7 @@ def events_figure(weighed: Sequence[Weighed], found: Members | None) -> Figure |
     return _beside_counts(weighed, Figure.at_least(read.low), any_read=bool(read.value))
 
 
-def _members_figure(weighed: Sequence[Weighed], found: Members) -> Figure | None:
+def _members_figure(weighed: Sequence[Weighed], found: DistinctEvents) -> Figure | None:
     """Return distinct events by their ids."""
     if all_known(weighed):
         return found.figure
@@ -364,7 +364,7 @@ def _events_read(weighed: Sequence[Weighed]) -> Figure:
     return _read_figure(weighed, _ids)
 
 
-def _less_deleted(read: Figure, weighed: Sequence[Weighed], found: Members | None) -> Figure:
+def _less_deleted(read: Figure, weighed: Sequence[Weighed], found: DistinctEvents | None) -> Figure:
     """Return the authors who were read, with room below for those whose events are all deleted.
 
     A reading does not store who wrote which event, so a deleted event may be its author's only one.

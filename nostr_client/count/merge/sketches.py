@@ -12,7 +12,7 @@ from nostr_client.count import trust
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from nostr_client.count.trust import Mined, Shape
+    from nostr_client.count.trust import Mined, SketchShape
 
 CACHED: Final = 16_384
 """Sketches whose figures are cached: about 500 bytes each, four relays of 4,000 watches. Of unions
@@ -41,7 +41,7 @@ def mined(registers: bytes) -> Mined:
 
 
 @lru_cache(CACHED)
-def shape(registers: bytes) -> Shape:
+def shape(registers: bytes) -> SketchShape:
     """`trust.shape`: a third of a millisecond if not cached."""
     return trust.shape(registers)
 

@@ -34,7 +34,7 @@ class Method(StrEnum):
     NEGENTROPY = "negentropy"
 
 
-class Unit(StrEnum):
+class CountUnit(StrEnum):
     """What a number counts; the two agree only where an author has at most one matching event."""
 
     AUTHORS = "distinct_authors"
@@ -224,7 +224,7 @@ class Merged(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     authors: Figure | None
     events: Figure | None
-    unit: Unit
+    unit: CountUnit
     claims: tuple[Claim, ...]
     excluded: tuple[str, ...] = ()
     parts: tuple[Part, ...] = ()
@@ -234,7 +234,7 @@ class Merged(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def figure(self) -> Figure | None:
         """The figure of `unit`; None if no relay gave anything usable."""
-        return self.authors if self.unit is Unit.AUTHORS else self.events
+        return self.authors if self.unit is CountUnit.AUTHORS else self.events
 
     def __repr__(self) -> str:
         return f"<Merged authors={self.authors}, events={self.events}, claims={len(self.claims)}>"

@@ -14,7 +14,7 @@ from nostr_client.count.merge.better import disagreeing
 from nostr_client.count.merge.outliers import (
     LEAST_OUTLANDISH,
     MAX_GAIN,
-    Core,
+    LowerMajority,
     find_core,
     is_outlandish,
     made_up,
@@ -59,7 +59,7 @@ def weigh(
 def _judged(
     claim: Claim,
     claims: Sequence[Claim],
-    core: Core | None,
+    core: LowerMajority | None,
     one_per_author: bool,
     policy: TrustPolicy,
 ) -> Weighed:
@@ -100,7 +100,7 @@ def _compare(judged: list[Weighed], *, drop: bool) -> None:
 
 
 def _registers_verdict(
-    claim: Claim, claims: Sequence[Claim], core: Core | None
+    claim: Claim, claims: Sequence[Claim], core: LowerMajority | None
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return what disqualifies the registers, and what is only remarkable."""
     if claim.registers is None or claim.reading:
@@ -170,7 +170,7 @@ def _contradiction(claim: Claim, one_per_author: bool) -> tuple[tuple[str, ...],
 
 
 def _count_verdict(
-    claim: Claim, claims: Sequence[Claim], core: Core | None, one_per_author: bool
+    claim: Claim, claims: Sequence[Claim], core: LowerMajority | None, one_per_author: bool
 ) -> Iterator[str]:
     """Return what disqualifies the count."""
     if claim.count is None or claim.limited or (claim.reading and claim.reading.complete):
@@ -182,14 +182,16 @@ def _count_verdict(
         yield f"count: {claim.count} {verdict}"
 
 
-def _people_verdict(claim: Claim, _: Sequence[Claim], core: Core | None) -> str | None:
+def _people_verdict(claim: Claim, _: Sequence[Claim], core: LowerMajority | None) -> str | None:
     limit = (1 + MAX_GAIN) * max(core.estimate, 50) if core and core.saturated else math.inf
     if core is None or (claim.count or 0) <= limit:
         return None
     return f"against {roughly(core.estimate)} on the other relays"
 
 
-def _events_verdict(claim: Claim, claims: Sequence[Claim], core: Core | None) -> str | None:
+def _events_verdict(
+    claim: Claim, claims: Sequence[Claim], core: LowerMajority | None
+) -> str | None:
     people = core.estimate if core else None
     if claim.registers:
         people = sketches.estimate(claim.registers)
@@ -221,7 +223,7 @@ def _ratios(claims: Sequence[Claim], but: Claim) -> list[float]:
     ]
 
 
-def _core(claims: Sequence[Claim], trusted: Collection[str]) -> Core | None:
+def _core(claims: Sequence[Claim], trusted: Collection[str]) -> LowerMajority | None:
     held = [c for c in claims if c.answered and c.registers is not None]
     vouched = [c.registers for c in held if c.reading or c.relay in trusted]
     claimed = [c.registers for c in held if not (c.reading or c.relay in trusted)]

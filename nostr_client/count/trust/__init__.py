@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from nostr_client.count.trust.consistency import Consistency, corroborated, count_consistency
 from nostr_client.count.trust.mined import Mined, mined
-from nostr_client.count.trust.shape import Shape, shape
+from nostr_client.count.trust.shape import SketchShape, shape
 
 
 class TrustPolicy(StrEnum):
@@ -25,7 +25,7 @@ class TrustPolicy(StrEnum):
 __all__ = [
     "Consistency",
     "Mined",
-    "Shape",
+    "SketchShape",
     "TrustPolicy",
     "corroborated",
     "count_consistency",

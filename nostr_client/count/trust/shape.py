@@ -69,7 +69,7 @@ _UNCENSORED = 3 * M // 4 - 1
 _FEWEST_EXPECTED = 5.0  # below, the chi-square approximation of a bin is no good
 
 
-class Shape(NamedTuple):
+class SketchShape(NamedTuple):
     """The result of the shape test; `reasons` is empty if the sketch passed.
 
     `robust_n`: distinct pubkeys by the lower three quarters of the registers. `tail_p`: the
@@ -89,7 +89,7 @@ class Shape(NamedTuple):
         return not self.reasons
 
 
-def shape(registers: bytes | bytearray) -> Shape:
+def shape(registers: bytes | bytearray) -> SketchShape:
     """Test one sketch. Raises InvalidInput for a sketch that is not 256 bytes. About 0.1 ms.
 
     False positives: at most 7 in 10,000 for honest sketches of 1 to a million pubkeys. From 200
@@ -101,10 +101,12 @@ def shape(registers: bytes | bytearray) -> Shape:
         counts[rank] += 1
     n = _robust_estimate(counts)
     if math.isinf(n):
-        return Shape(n, 0.0, MAX_RANK, 0.0, ("hll: nearly all registers are full",))
+        return SketchShape(n, 0.0, MAX_RANK, 0.0, ("hll: nearly all registers are full",))
     tail_p, tail_rank = _tail(counts, n / M)
     histogram_p = _histogram(counts, n / M)
-    return Shape(n, tail_p, tail_rank, histogram_p, tuple(_reasons(tail_p, tail_rank, histogram_p)))
+    return SketchShape(
+        n, tail_p, tail_rank, histogram_p, tuple(_reasons(tail_p, tail_rank, histogram_p))
+    )
 
 
 def likely_below(registers: bytes | bytearray, people: float, cut: int) -> float:

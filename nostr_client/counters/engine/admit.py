@@ -10,7 +10,7 @@ from nostr_client.counters.subjects import is_pattern
 from nostr_client.errors import CounterError
 
 if TYPE_CHECKING:
-    from nostr_client.counters.engine.session import Session, Stream
+    from nostr_client.counters.engine.session import ConfiguredStream, CounterSession
     from nostr_client.counters.rules import Headers
 
 LAST_SEQ = "Nats-Expected-Last-Sequence"
@@ -28,7 +28,7 @@ class Admitted(NamedTuple):
 
 
 def admit(
-    session: Session, stream: Stream, subject: str, headers: Headers, body: bytes
+    session: CounterSession, stream: ConfiguredStream, subject: str, headers: Headers, body: bytes
 ) -> Admitted:
     """Let a message in; raises CounterError with the code of the first rule that it breaks."""
     config = stream.config
@@ -51,7 +51,9 @@ def admit(
     return Admitted(text)
 
 
-def _check_last_sequences(session: Session, stream: Stream, subject: str, headers: Headers) -> None:
+def _check_last_sequences(
+    session: CounterSession, stream: ConfiguredStream, subject: str, headers: Headers
+) -> None:
     of_subject = rules.header(headers, LAST_SUBJECT_SEQ)
     pattern = rules.header(headers, LAST_SUBJECT)
     if pattern and not of_subject:
@@ -70,14 +72,14 @@ def _is(text: str, seq: int) -> bool:
     return len(text) <= 20 and text.isascii() and text.isdecimal() and int(text) == seq
 
 
-def _newest_of(session: Session, stream: Stream, pattern: str) -> int:
+def _newest_of(session: CounterSession, stream: ConfiguredStream, pattern: str) -> int:
     """The newest sequence among the subjects that a pattern names; 0: none."""
     if not is_pattern(pattern):
         return 0
     return max((found.seq for found in under(session.conn, stream.id, pattern)), default=0)
 
 
-def _check_last_id(session: Session, stream: Stream, headers: Headers) -> None:
+def _check_last_id(session: CounterSession, stream: ConfiguredStream, headers: Headers) -> None:
     expected = rules.header(headers, LAST_ID)
     if not expected:
         return
@@ -90,7 +92,7 @@ def _check_last_id(session: Session, stream: Stream, headers: Headers) -> None:
         raise CounterError(f"wrong last msg ID: {last or ''}", code=10070)
 
 
-def known_id(session: Session, stream: Stream, msg_id: str | None) -> int | None:
+def known_id(session: CounterSession, stream: ConfiguredStream, msg_id: str | None) -> int | None:
     """The sequence that a message id was stored as within the window, or None."""
     window = stream.config.window
     if not msg_id or not window:

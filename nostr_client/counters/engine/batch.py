@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
     from nostr_client.counters.base import Outgoing
     from nostr_client.counters.config import StreamConfig
-    from nostr_client.counters.engine.session import Session, Stream
+    from nostr_client.counters.engine.session import ConfiguredStream, CounterSession
 
 MAX_BATCH = 1_000
 """Messages of one atomic batch: nats-server's limit."""
 
 
-def publish_batch(session: Session, messages: Sequence[Outgoing], batch_id: str) -> BatchAck:
+def publish_batch(session: CounterSession, messages: Sequence[Outgoing], batch_id: str) -> BatchAck:
     """Publish messages to one stream; the caller rolls all of them back when one is refused.
 
     Raises CounterError: 10174 the stream does not take batches, 10199 too many, 10201 one was
@@ -38,7 +38,7 @@ def publish_batch(session: Session, messages: Sequence[Outgoing], batch_id: str)
 
 
 def _check_arrival(
-    stream: Stream, messages: Sequence[Outgoing], marked: Sequence[rules.Headers]
+    stream: ConfiguredStream, messages: Sequence[Outgoing], marked: Sequence[rules.Headers]
 ) -> None:
     """What a server refuses while the batch still comes in."""
     limit = stream.config.max_msg_size
@@ -51,7 +51,7 @@ def _check_arrival(
         rules.check_size(headers, len(message.body), limit)
 
 
-def _publish_one(session: Session, message: Outgoing, headers: rules.Headers) -> int:
+def _publish_one(session: CounterSession, message: Outgoing, headers: rules.Headers) -> int:
     stored = publish(session, message.subject, headers, message.body)
     if stored.duplicate:
         text = "atomic publish batch contains duplicate message id"
@@ -59,7 +59,7 @@ def _publish_one(session: Session, message: Outgoing, headers: rules.Headers) ->
     return stored.seq
 
 
-def _one_stream(session: Session, messages: Sequence[Outgoing]) -> Stream:
+def _one_stream(session: CounterSession, messages: Sequence[Outgoing]) -> ConfiguredStream:
     found = {session.catalog.route(message.subject) for message in messages}
     if len(found) != 1:
         raise InvalidInput("a batch goes to exactly one stream")
@@ -74,7 +74,9 @@ def _marks(batch_id: str, number: int, count: int) -> rules.Headers:
     return (*marks, ("Nats-Batch-Commit", "1")) if number == count else marks
 
 
-def import_stream(session: Session, config: StreamConfig, messages: Iterable[Outgoing]) -> None:
+def import_stream(
+    session: CounterSession, config: StreamConfig, messages: Iterable[Outgoing]
+) -> None:
     """Make a stream that already holds these messages, as they are: a stream from elsewhere.
 
     Values go on from the newest of each subject, source maps too; a body or a map that is none
@@ -95,7 +97,12 @@ def import_stream(session: Session, config: StreamConfig, messages: Iterable[Out
 
 
 def _adopt_map(
-    session: Session, stream: Stream, subject: str, seq: int, text: str, body: bytes
+    session: CounterSession,
+    stream: ConfiguredStream,
+    subject: str,
+    seq: int,
+    text: str,
+    body: bytes,
 ) -> None:
     try:
         sources = rules.parse_sources(text)
@@ -110,7 +117,9 @@ def _adopt_map(
     )
 
 
-def _mark_broken(session: Session, stream: Stream, subject: str, seq: int, body: bytes) -> None:
+def _mark_broken(
+    session: CounterSession, stream: ConfiguredStream, subject: str, seq: int, body: bytes
+) -> None:
     """Without a ready value the next publish looks at the stored message, and finds the map."""
     session.conn.execute(
         "UPDATE counter_message SET val = NULL, body = ? WHERE stream = ? AND seq = ?",

@@ -11,7 +11,7 @@ from nostr_client.counters.engine.admit import admit
 from nostr_client.counters.engine.rows import (
     COLUMNS,
     FROM,
-    Row,
+    MessageRow,
     pack_body,
     pack_headers,
     render,
@@ -21,7 +21,7 @@ from nostr_client.counters.engine.trim import trim
 from nostr_client.errors import CounterError
 
 if TYPE_CHECKING:
-    from nostr_client.counters.engine.session import Latest, Session, Stream
+    from nostr_client.counters.engine.session import ConfiguredStream, CounterSession, Latest
     from nostr_client.counters.rules import Headers
 
 
@@ -52,7 +52,7 @@ class Origin(NamedTuple):
     val: str | None
 
 
-def publish(session: Session, subject: str, headers: Headers, body: bytes) -> Stored:
+def publish(session: CounterSession, subject: str, headers: Headers, body: bytes) -> Stored:
     """Publish a client's message by the server's rules, in the server's order.
 
     Raises CounterError with the server's code, NoStream, InvalidInput (no subject).
@@ -72,14 +72,14 @@ def publish(session: Session, subject: str, headers: Headers, body: bytes) -> St
     return Stored(stream.name, verbatim(session, stream, target, headers, body), None)
 
 
-def _transformed(stream: Stream, subject: str) -> str:
+def _transformed(stream: ConfiguredStream, subject: str) -> str:
     transform = stream.config.subject_transform
     return (transform.apply(subject) if transform else None) or subject
 
 
 def count(
-    session: Session,
-    stream: Stream,
+    session: CounterSession,
+    stream: ConfiguredStream,
     subject: str,
     headers: Headers,
     text: str,
@@ -102,8 +102,8 @@ def count(
 
 
 def verbatim(
-    session: Session,
-    stream: Stream,
+    session: CounterSession,
+    stream: ConfiguredStream,
     subject: str,
     headers: Headers,
     body: bytes,
@@ -124,7 +124,7 @@ def verbatim(
     return seq
 
 
-def _value(session: Session, stream: Stream, latest: Latest) -> str:
+def _value(session: CounterSession, stream: ConfiguredStream, latest: Latest) -> str:
     if latest.val is not None:
         return latest.val
     headers, body = session.conn.execute(
@@ -138,7 +138,7 @@ def _value(session: Session, stream: Stream, latest: Latest) -> str:
 
 
 def _check_rendered(
-    session: Session, stream: Stream, subject: str, headers: Headers, value: str
+    session: CounterSession, stream: ConfiguredStream, subject: str, headers: Headers, value: str
 ) -> None:
     if stream.config.max_msg_size < 0:
         return
@@ -149,8 +149,8 @@ def _check_rendered(
 
 
 def _insert(
-    session: Session,
-    stream: Stream,
+    session: CounterSession,
+    stream: ConfiguredStream,
     fields: tuple[int, str, int, str | None, str | None, str | None, bytes | None],
     origin: Origin | None,
 ) -> None:
@@ -167,8 +167,8 @@ def _insert(
 
 
 def _stored(
-    session: Session,
-    stream: Stream,
+    session: CounterSession,
+    stream: ConfiguredStream,
     subject: str,
     headers: Headers,
     seq: int,
@@ -189,7 +189,9 @@ def _stored(
         _republish(session, stream, subject, seq, latest)
 
 
-def remember_id(session: Session, stream: Stream, msg_id: str | None, seq: int) -> None:
+def remember_id(
+    session: CounterSession, stream: ConfiguredStream, msg_id: str | None, seq: int
+) -> None:
     window = stream.config.window
     if not msg_id or not window:
         return
@@ -203,7 +205,7 @@ def remember_id(session: Session, stream: Stream, msg_id: str | None, seq: int) 
 
 
 def _republish(
-    session: Session, stream: Stream, subject: str, seq: int, latest: Latest | None
+    session: CounterSession, stream: ConfiguredStream, subject: str, seq: int, latest: Latest | None
 ) -> None:
     republish = stream.config.republish
     target = republish.apply(subject) if republish else None
@@ -212,7 +214,7 @@ def _republish(
     row = session.conn.execute(
         f"SELECT {COLUMNS} FROM {FROM} WHERE m.stream = ? AND m.seq = ?", (stream.id, seq)
     ).fetchone()
-    message = render(Row(*row), sourcemap.current(session.conn, stream.id, subject))
+    message = render(MessageRow(*row), sourcemap.current(session.conn, stream.id, subject))
     about = (
         ("Nats-Stream", stream.name),
         ("Nats-Subject", subject),

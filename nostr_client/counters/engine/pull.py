@@ -9,13 +9,13 @@ from nostr_client.counters.engine import sourcemap
 from nostr_client.counters.engine.admit import known_id
 from nostr_client.counters.engine.publish import Origin, count, verbatim
 from nostr_client.counters.engine.read import message_at
-from nostr_client.counters.engine.rows import COLUMNS, FROM, Row
+from nostr_client.counters.engine.rows import COLUMNS, FROM, MessageRow
 from nostr_client.counters.rules import is_integer
 from nostr_client.errors import CounterError
 
 if TYPE_CHECKING:
     from nostr_client.counters.config import SourceConfig
-    from nostr_client.counters.engine.session import Session, Stream
+    from nostr_client.counters.engine.session import ConfiguredStream, CounterSession
 
 PULL_STEP = 500
 """Messages that one write takes from one source: bounds how long others wait for the writer."""
@@ -29,14 +29,14 @@ class Cursor(NamedTuple):
     seq: int
 
 
-def flow(session: Session) -> bool:
+def flow(session: CounterSession) -> bool:
     """Bring what sources the changed streams up to date; whether something is left to read."""
     left = False
     waiting = [s for s in session.catalog.by_name.values() if s.id in session.changed()]
     rounds = len(session.catalog.by_name) + 1
     while waiting and rounds:
         rounds -= 1
-        further: list[Stream] = []
+        further: list[ConfiguredStream] = []
         for stream in waiting:
             for dependent in session.catalog.downstream(stream.name):
                 taken, more = pull(session, dependent)
@@ -46,7 +46,9 @@ def flow(session: Session) -> bool:
     return left or bool(waiting)
 
 
-def pull(session: Session, stream: Stream, limit: int = PULL_STEP) -> tuple[int, bool]:
+def pull(
+    session: CounterSession, stream: ConfiguredStream, limit: int = PULL_STEP
+) -> tuple[int, bool]:
     """Read all sources of a stream: how many messages were taken, and whether more wait."""
     taken, more = 0, False
     for source in stream.config.every_source:
@@ -57,7 +59,9 @@ def pull(session: Session, stream: Stream, limit: int = PULL_STEP) -> tuple[int,
     return taken, more
 
 
-def cursor_of(session: Session, stream: Stream, source: SourceConfig, epoch: str) -> Cursor:
+def cursor_of(
+    session: CounterSession, stream: ConfiguredStream, source: SourceConfig, epoch: str
+) -> Cursor:
     """Where a source was left; from its start where it is new, or was made again."""
     key = (stream.id, source.name, source.filters, source.destinations)
     session.conn.execute(
@@ -75,7 +79,11 @@ def cursor_of(session: Session, stream: Stream, source: SourceConfig, epoch: str
 
 
 def _pull_one(
-    session: Session, stream: Stream, source: SourceConfig, upstream: Stream, limit: int
+    session: CounterSession,
+    stream: ConfiguredStream,
+    source: SourceConfig,
+    upstream: ConfiguredStream,
+    limit: int,
 ) -> tuple[int, bool]:
     cursor = cursor_of(session, stream, source, upstream.epoch)
     rows = session.conn.execute(
@@ -83,7 +91,7 @@ def _pull_one(
         (upstream.id, cursor.seq, limit),
     ).fetchall()
     taken, at, stalled = 0, cursor.seq, ""
-    for row in map(Row._make, rows):
+    for row in map(MessageRow._make, rows):
         target = source.target(row.subject)
         try:
             if target is not None:
@@ -98,7 +106,7 @@ def _pull_one(
     return taken, len(rows) == limit and not stalled
 
 
-def _leave(session: Session, cursor: Cursor, seq: int, stalled: str) -> None:
+def _leave(session: CounterSession, cursor: Cursor, seq: int, stalled: str) -> None:
     session.conn.execute(
         "UPDATE counter_source_cursor SET epoch = ?, seq = ?, stalled = ? WHERE id = ?",
         (cursor.epoch, seq, stalled, cursor.id),
@@ -106,11 +114,11 @@ def _leave(session: Session, cursor: Cursor, seq: int, stalled: str) -> None:
 
 
 def _take(
-    session: Session,
-    stream: Stream,
-    upstream: Stream,
+    session: CounterSession,
+    stream: ConfiguredStream,
+    upstream: ConfiguredStream,
     source: SourceConfig,
-    row: Row,
+    row: MessageRow,
     target: str,
     cursor: int,
 ) -> None:
@@ -132,10 +140,10 @@ def _take(
 
 
 def _take_counter(
-    session: Session,
-    stream: Stream,
+    session: CounterSession,
+    stream: ConfiguredStream,
     source: SourceConfig,
-    row: Row,
+    row: MessageRow,
     target: str,
     headers: rules.Headers,
     cursor: int,

@@ -5,11 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nostr_client.counters import rules
-from nostr_client.counters.audit import Step, recount
+from nostr_client.counters.audit import AuditStep, recount
 from nostr_client.counters.base import Entry, Message, NoStream
 from nostr_client.counters.config import check_name
 from nostr_client.counters.engine import sourcemap
-from nostr_client.counters.engine.rows import COLUMNS, FROM, Found, Row, page, render, under
+from nostr_client.counters.engine.rows import (
+    COLUMNS,
+    FROM,
+    MessageRow,
+    SubjectMatch,
+    page,
+    render,
+    under,
+)
 from nostr_client.counters.rules import is_integer, parse_integer
 from nostr_client.counters.subjects import matches
 from nostr_client.errors import CounterError
@@ -19,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from nostr_client.counters.rules import SourceMap
-    from nostr_client.store.base import Found as Differences
+    from nostr_client.store.base import DifferenceLog
 
 BY_SEQ = f"SELECT {COLUMNS} FROM {FROM} WHERE m.stream = ? AND m.seq = ?"
 AS_OF = (
@@ -67,27 +75,27 @@ def load_literals(
     return [(item.subject, _found_value(conn, stream, item)) for item in found]
 
 
-def _found_value(conn: sqlite3.Connection, stream: int, found: Found) -> str:
+def _found_value(conn: sqlite3.Connection, stream: int, found: SubjectMatch) -> str:
     return found.val if found.val is not None else row_at(conn, stream, found.seq).value()
 
 
-def row_at(conn: sqlite3.Connection, stream: int, seq: int) -> Row:
+def row_at(conn: sqlite3.Connection, stream: int, seq: int) -> MessageRow:
     """The stored message of a sequence; raises CounterError 10037."""
     row = conn.execute(BY_SEQ, (stream, seq)).fetchone()
     if row is None:
         raise rules.no_message(f"sequence {seq}")
-    return Row(*row)
+    return MessageRow(*row)
 
 
 def newest(
     conn: sqlite3.Connection, stream: int, subject: str, at_seq: int | None = None
-) -> tuple[Row, SourceMap]:
+) -> tuple[MessageRow, SourceMap]:
     """A subject's newest message and its source map, now or as of a sequence."""
     if at_seq is not None:
         row = conn.execute(AS_OF, (stream, subject, at_seq)).fetchone()
         if row is None:
             raise rules.no_message(subject)
-        return Row(*row), sourcemap.as_of(conn, stream, subject, row[0])
+        return MessageRow(*row), sourcemap.as_of(conn, stream, subject, row[0])
     found = conn.execute(LOAD, (stream, subject)).fetchone()
     if found is None:
         raise rules.no_message(subject)
@@ -95,7 +103,7 @@ def newest(
     return row, sourcemap.current(conn, stream, subject) if row.counted else {}
 
 
-def message_at(conn: sqlite3.Connection, stream: int, row: Row) -> Message:
+def message_at(conn: sqlite3.Connection, stream: int, row: MessageRow) -> Message:
     """A stored message with the source map as of it."""
     return render(row, _map_at(conn, stream, row))
 
@@ -114,7 +122,7 @@ def newest_many(
                 continue
             row = conn.execute(AS_OF, (stream, subject, at_seq)).fetchone()
             if row is not None:
-                messages[subject] = message_at(conn, stream, Row(*row))
+                messages[subject] = message_at(conn, stream, MessageRow(*row))
     return sorted(messages.values(), key=lambda message: message.seq)
 
 
@@ -135,7 +143,7 @@ def entry_literals(
 
 
 def _entries(
-    conn: sqlite3.Connection, stream: int, found: Iterable[Found], at_seq: int | None
+    conn: sqlite3.Connection, stream: int, found: Iterable[SubjectMatch], at_seq: int | None
 ) -> list[tuple[str, Entry]]:
     entries: list[tuple[str, Entry]] = []
     for item in found:
@@ -147,22 +155,22 @@ def _entries(
 
 
 def _newest_or_none(
-    conn: sqlite3.Connection, stream: int, item: Found, upto: int | None
-) -> tuple[Row, SourceMap] | None:
+    conn: sqlite3.Connection, stream: int, item: SubjectMatch, upto: int | None
+) -> tuple[MessageRow, SourceMap] | None:
     if upto is None:
         row = row_at(conn, stream, item.seq)
         return row, sourcemap.current(conn, stream, item.subject) if row.counted else {}
     found = conn.execute(AS_OF, (stream, item.subject, upto)).fetchone()
     if found is None:
         return None
-    return Row(*found), sourcemap.as_of(conn, stream, item.subject, found[0])
+    return MessageRow(*found), sourcemap.as_of(conn, stream, item.subject, found[0])
 
 
 def history_page(
     conn: sqlite3.Connection, stream: int, subject: str, after: int, limit: int
-) -> list[tuple[Row, SourceMap]]:
+) -> list[tuple[MessageRow, SourceMap]]:
     """Kept messages of a subject with the source map as of each, oldest first."""
-    rows = [Row(*row) for row in conn.execute(HISTORY, (stream, subject, after, limit))]
+    rows = [MessageRow(*row) for row in conn.execute(HISTORY, (stream, subject, after, limit))]
     if not rows:
         return []
     if not sourcemap.exists(conn, stream, subject):
@@ -173,9 +181,9 @@ def history_page(
 
 
 def _with_maps(
-    rows: Sequence[Row], found: SourceMap, changes: Sequence[tuple[int, str, str, str]]
-) -> list[tuple[Row, SourceMap]]:
-    result: list[tuple[Row, SourceMap]] = []
+    rows: Sequence[MessageRow], found: SourceMap, changes: Sequence[tuple[int, str, str, str]]
+) -> list[tuple[MessageRow, SourceMap]]:
+    result: list[tuple[MessageRow, SourceMap]] = []
     at = 0
     for row in rows:
         while at < len(changes) and changes[at][0] <= row.seq:
@@ -188,11 +196,11 @@ def _with_maps(
 
 def since_page(conn: sqlite3.Connection, stream: int, after: int, limit: int) -> list[Message]:
     """Kept messages of a stream, oldest first."""
-    rows = [Row(*row) for row in conn.execute(SINCE, (stream, after, limit))]
+    rows = [MessageRow(*row) for row in conn.execute(SINCE, (stream, after, limit))]
     return [message_at(conn, stream, row) for row in rows]
 
 
-def entry(row: Row, sources: Mapping[str, Mapping[str, str]]) -> Entry:
+def entry(row: MessageRow, sources: Mapping[str, Mapping[str, str]]) -> Entry:
     """A counter as of a stored message; raises CounterError 10172 where its body is broken."""
     message = render(row, sources)
     return Entry(
@@ -206,22 +214,22 @@ def entry(row: Row, sources: Mapping[str, Mapping[str, str]]) -> Entry:
     )
 
 
-def increment_of(row: Row) -> int | None:
+def increment_of(row: MessageRow) -> int | None:
     text = (row.incr or "").lstrip(" ")
     return parse_integer(text) if is_integer(text) else None
 
 
-def step(row: Row) -> Step:
-    return Step(row.seq, increment_of(row), parse_integer(row.value()))
+def step(row: MessageRow) -> AuditStep:
+    return AuditStep(row.seq, increment_of(row), parse_integer(row.value()))
 
 
-def steps(conn: sqlite3.Connection, stream: int, subject: str) -> Iterator[Step]:
+def steps(conn: sqlite3.Connection, stream: int, subject: str) -> Iterator[AuditStep]:
     """The kept messages of a counter for a recount, oldest first; raises CounterError 10172."""
     for row in conn.execute(HISTORY, (stream, subject, 0, -1)):
-        yield step(Row(*row))
+        yield step(MessageRow(*row))
 
 
-def check_sums(conn: sqlite3.Connection, found: Differences) -> None:
+def check_sums(conn: sqlite3.Connection, found: DifferenceLog) -> None:
     """Find counters whose kept messages do not add up to their value."""
     present = "SELECT 1 FROM sqlite_schema WHERE name = 'counter_latest'"
     if conn.execute(present).fetchone() is None:
@@ -242,7 +250,7 @@ def changes_since(
     conn: sqlite3.Connection, stream: int, patterns: Sequence[str], after: int, limit: int
 ) -> tuple[int, list[Entry]]:
     """The next messages that a pattern names, as entries, and the last sequence that was read."""
-    rows = [Row(*row) for row in conn.execute(SINCE, (stream, after, limit))]
+    rows = [MessageRow(*row) for row in conn.execute(SINCE, (stream, after, limit))]
     entries = [
         entry(row, _map_at(conn, stream, row))
         for row in rows
@@ -251,7 +259,7 @@ def changes_since(
     return (rows[-1].seq if rows else after), entries
 
 
-def _map_at(conn: sqlite3.Connection, stream: int, row: Row) -> SourceMap:
+def _map_at(conn: sqlite3.Connection, stream: int, row: MessageRow) -> SourceMap:
     if not row.counted or not sourcemap.exists(conn, stream, row.subject):
         return {}
     return sourcemap.as_of(conn, stream, row.subject, row.seq)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nostr_client.counters import lineage
 from nostr_client.counters.engine import served
-from nostr_client.counters.lineage import Mark, Trouble
+from nostr_client.counters.lineage import StreamPosition, Trouble
 from nostr_client.errors import CounterError
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from nostr_client.counters.config import SourceConfig
-    from nostr_client.counters.engine.session import Session, Stream
+    from nostr_client.counters.engine.session import ConfiguredStream, CounterSession
     from nostr_client.counters.lineage import Way
 
 
@@ -35,7 +35,7 @@ class Remote(NamedTuple):
         return self.config.name
 
 
-class Known(NamedTuple):
+class SourceRecord(NamedTuple):
     """What is kept of a source, in the order of COLUMNS; see `schema`."""
 
     name: str
@@ -61,15 +61,15 @@ class Known(NamedTuple):
     changed: int | None
 
     @property
-    def mark(self) -> Mark:
-        return Mark(self.store, self.epoch, self.run, self.seq)
+    def mark(self) -> StreamPosition:
+        return StreamPosition(self.store, self.epoch, self.run, self.seq)
 
     @property
     def ways(self) -> tuple[Way, ...]:
         return tuple(tuple(way) for way in json.loads(self.lineage))
 
 
-COLUMNS: Final = ", ".join(Known._fields)
+COLUMNS: Final = ", ".join(SourceRecord._fields)
 
 
 class Parked(NamedTuple):
@@ -81,9 +81,9 @@ class Parked(NamedTuple):
     why: str
 
 
-def known(conn: sqlite3.Connection, name: str) -> Known | None:
+def known(conn: sqlite3.Connection, name: str) -> SourceRecord | None:
     row = conn.execute(f"SELECT {COLUMNS} FROM counter_remote WHERE name = ?", (name,)).fetchone()
-    return Known(*row) if row else None
+    return SourceRecord(*row) if row else None
 
 
 def parked(conn: sqlite3.Connection, name: str, limit: int = 100) -> list[Parked]:
@@ -126,7 +126,7 @@ def confirm(conn: sqlite3.Connection, name: str) -> bool:
     return changed.rowcount > 0
 
 
-def enroll(session: Session, stream: Stream, remote: Remote) -> Known:
+def enroll(session: CounterSession, stream: ConfiguredStream, remote: Remote) -> SourceRecord:
     """What is known of a source; a new one is written down.
 
     Raises CounterError where it flowed into another stream before: what it brought is there.
@@ -151,7 +151,7 @@ def enroll(session: Session, stream: Stream, remote: Remote) -> Known:
     return found
 
 
-def _cursor(session: Session, stream: Stream, config: SourceConfig) -> int:
+def _cursor(session: CounterSession, stream: ConfiguredStream, config: SourceConfig) -> int:
     """The row that messages point to, for their Nats-Stream-Source."""
     key = (stream.id, config.name, config.filters, config.destinations)
     session.conn.execute(
@@ -173,7 +173,9 @@ def change(conn: sqlite3.Connection, name: str, **fields: object) -> None:
     conn.execute(f"UPDATE counter_remote SET {columns} WHERE name = ?", (*fields.values(), name))
 
 
-def refused(session: Session, stream: Stream, name: str, ways: tuple[Way, ...]) -> Trouble | None:
+def refused(
+    session: CounterSession, stream: ConfiguredStream, name: str, ways: tuple[Way, ...]
+) -> Trouble | None:
     """Why a source with this lineage may not flow into a stream, or into what that flows into."""
     for target in (stream.name, *_below(session, stream.name)):
         into = served.joined_ways(session.conn, session.catalog, target, {name: ways})
@@ -185,7 +187,7 @@ def refused(session: Session, stream: Stream, name: str, ways: tuple[Way, ...]) 
     return None
 
 
-def _below(session: Session, name: str) -> list[str]:
+def _below(session: CounterSession, name: str) -> list[str]:
     """The streams of this store that a stream flows into, near ones first."""
     found: list[str] = []
     waiting = [name]

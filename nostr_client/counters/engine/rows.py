@@ -21,7 +21,7 @@ PAGE = 1_000
 """Subjects that are read at once."""
 
 
-class Found(NamedTuple):
+class SubjectMatch(NamedTuple):
     """A subject, the sequence of its newest message, and its value where it needs no reading."""
 
     subject: str
@@ -29,28 +29,28 @@ class Found(NamedTuple):
     val: str | None
 
 
-class Page(NamedTuple):
+class SubjectPage(NamedTuple):
     """What matched among the subjects that were read; `after` continues, None: there is no more."""
 
-    found: list[Found]
+    found: list[SubjectMatch]
     after: str | None
 
 
 def page(
     conn: sqlite3.Connection, stream: int, pattern: str, after: str = "", limit: int = PAGE
-) -> Page:
+) -> SubjectPage:
     """The subjects after `after` that a pattern names, in order, looking at `limit` at most."""
     prefix = literal_prefix(pattern)
     if prefix == pattern:
         rows = conn.execute(EXACT, (stream, pattern)).fetchall() if after < pattern else []
-        return Page([Found(*row) for row in rows], None)
+        return SubjectPage([SubjectMatch(*row) for row in rows], None)
     lower = max(prefix, after)
     upper = prefix[:-1] + "/" if prefix else None  # the character after the dot
     query = WITHIN if upper is not None else ABOVE
     bounds = (stream, lower, upper, limit) if upper is not None else (stream, lower, limit)
     rows = conn.execute(query, bounds).fetchall()
-    found = [Found(*row) for row in rows if matches(pattern, row[0])]
-    return Page(found, rows[-1][0] if len(rows) == limit else None)
+    found = [SubjectMatch(*row) for row in rows if matches(pattern, row[0])]
+    return SubjectPage(found, rows[-1][0] if len(rows) == limit else None)
 
 
 EXACT = "SELECT subject, seq, val FROM counter_latest WHERE stream = ? AND subject = ?"
@@ -64,7 +64,7 @@ ABOVE = (
 )
 
 
-def under(conn: sqlite3.Connection, stream: int, pattern: str) -> Iterator[Found]:
+def under(conn: sqlite3.Connection, stream: int, pattern: str) -> Iterator[SubjectMatch]:
     """Every subject that a pattern names, in order."""
     after: str | None = ""
     while after is not None:
@@ -79,7 +79,7 @@ COLUMNS = (
 FROM = "counter_message m LEFT JOIN counter_source_cursor c ON c.id = m.source"
 
 
-class Row(NamedTuple):
+class MessageRow(NamedTuple):
     """A stored message, in the order of COLUMNS."""
 
     seq: int
@@ -114,7 +114,7 @@ class Row(NamedTuple):
         return self.val if self.val is not None else rules.read_body(self.body or b"")
 
 
-def render(row: Row, sources: Mapping[str, Mapping[str, str]]) -> Message:
+def render(row: MessageRow, sources: Mapping[str, Mapping[str, str]]) -> Message:
     """The message as JetStream shows it; `sources` is the source map as of it."""
     headers = row.own_headers
     if row.source is not None:

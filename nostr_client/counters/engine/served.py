@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nostr_client.counters import lineage
 from nostr_client.counters.engine import read, session
-from nostr_client.counters.engine.rows import COLUMNS, FROM, Row
-from nostr_client.counters.lineage import KEPT_RUNS, Arrival, Head
+from nostr_client.counters.engine.rows import COLUMNS, FROM, MessageRow
+from nostr_client.counters.lineage import KEPT_RUNS, Arrival, StreamHead
 from nostr_client.counters.rules import canonical, is_integer
 from nostr_client.counters.subjects import Transform, overlaps
 from nostr_client.errors import CounterError
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from nostr_client.counters.config import SourceConfig
-    from nostr_client.counters.engine.session import Catalog, Stream
+    from nostr_client.counters.engine.session import Catalog, ConfiguredStream
     from nostr_client.counters.lineage import Way
 
 PAGE_DIGITS: Final = 1_000_000
 """Characters of values and subjects in one page: answers have a bound, counters have none."""
 
 
-class Page(NamedTuple):
+class MessagePage(NamedTuple):
     """Messages in the order of their sequences; `more`: there are further ones."""
 
-    head: Head
+    head: StreamHead
     arrivals: tuple[Arrival, ...]
     more: bool
     ways: tuple[Way, ...]
@@ -44,7 +44,7 @@ def begin_run(conn: sqlite3.Connection, run: str, now: int) -> None:
         conn.execute(f"DELETE FROM {table} WHERE n <= ?", (n - KEPT_RUNS,))
 
 
-def head(conn: sqlite3.Connection, stream: int) -> Head:
+def head(conn: sqlite3.Connection, stream: int) -> StreamHead:
     """Who a stream is, and where it stands."""
     (store,) = conn.execute("SELECT uuid FROM counter_store").fetchone()
     epoch, last_seq = conn.execute(
@@ -58,7 +58,9 @@ def head(conn: sqlite3.Connection, stream: int) -> Head:
         " ON s.n = r.n AND s.stream = ? ORDER BY r.n",
         (stream,),
     ).fetchall()
-    return Head(store, epoch, first if first is not None else last_seq + 1, last_seq, tuple(runs))
+    return StreamHead(
+        store, epoch, first if first is not None else last_seq + 1, last_seq, tuple(runs)
+    )
 
 
 _SINCE = f"SELECT {COLUMNS} FROM {FROM} WHERE m.stream = ? AND m.seq > ?"
@@ -70,7 +72,7 @@ _NEWEST = (
 
 def page(
     conn: sqlite3.Connection, name: str, after: int, limit: int, *, newest: bool = False
-) -> Page:
+) -> MessagePage:
     """The kept messages after a sequence, of each subject the newest alone where that is asked.
 
     Raises NoStream.
@@ -78,8 +80,8 @@ def page(
     stream = read.stream_id(conn, name)
     sql = _SINCE + (_NEWEST if newest else "") + " ORDER BY m.seq LIMIT ?"
     rows = conn.execute(sql, (stream, after, limit + 1))
-    arrivals, more = _bounded(map(_arrival, map(Row._make, rows)), limit)
-    return Page(head(conn, stream), arrivals, more, ways_into(conn, name))
+    arrivals, more = _bounded(map(_arrival, map(MessageRow._make, rows)), limit)
+    return MessagePage(head(conn, stream), arrivals, more, ways_into(conn, name))
 
 
 def _bounded(arrivals: Iterator[Arrival], limit: int) -> tuple[tuple[Arrival, ...], bool]:
@@ -93,7 +95,7 @@ def _bounded(arrivals: Iterator[Arrival], limit: int) -> tuple[tuple[Arrival, ..
     return tuple(found), False
 
 
-def _arrival(row: Row) -> Arrival:
+def _arrival(row: MessageRow) -> Arrival:
     text = (row.incr or "").lstrip(" ")
     incr = canonical(text) if is_integer(text) else None
     try:
@@ -136,7 +138,7 @@ def _ways(
     return lineage.joined(own, inputs)[: lineage.MOST_WAYS + 1]
 
 
-def _local(stream: Stream) -> list[SourceConfig]:
+def _local(stream: ConfiguredStream) -> list[SourceConfig]:
     mirror = stream.config.mirror
     return [*stream.config.sources, *([mirror] if mirror else [])]
 
@@ -170,7 +172,7 @@ def _is_way(others: list[_Route], filters: str, destinations: str) -> bool:
 
 
 def _remote(
-    conn: sqlite3.Connection, stream: Stream, instead: dict[str, tuple[Way, ...]]
+    conn: sqlite3.Connection, stream: ConfiguredStream, instead: dict[str, tuple[Way, ...]]
 ) -> list[tuple[Way, ...]]:
     """Lineages of the sources from other stores; those that are `instead` given come last."""
     rows = conn.execute(

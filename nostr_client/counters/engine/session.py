@@ -20,8 +20,8 @@ ROUTES = 10_000
 """Subjects whose stream is remembered: bounds the memory, not the number of subjects."""
 
 
-class Stream:
-    """A configured stream; what it holds at the moment is `session.Live`."""
+class ConfiguredStream:
+    """A configured stream; what it holds at the moment is `session.OpenStream`."""
 
     def __init__(self, id: int, epoch: str, config: StreamConfig) -> None:
         self.id = id
@@ -45,16 +45,16 @@ class Stream:
 class Catalog:
     """Every stream of one store; whole and unchanging."""
 
-    def __init__(self, streams: list[Stream]) -> None:
+    def __init__(self, streams: list[ConfiguredStream]) -> None:
         self.by_name = {stream.name: stream for stream in streams}
-        self._literal: dict[str, Stream] = {}
-        self._patterns: list[tuple[str, Stream]] = []
-        self._routes: dict[str, Stream | None] = {}
-        self._downstream: dict[str, list[Stream]] = {}
+        self._literal: dict[str, ConfiguredStream] = {}
+        self._patterns: list[tuple[str, ConfiguredStream]] = []
+        self._routes: dict[str, ConfiguredStream | None] = {}
+        self._downstream: dict[str, list[ConfiguredStream]] = {}
         for stream in streams:
             self._index(stream)
 
-    def _index(self, stream: Stream) -> None:
+    def _index(self, stream: ConfiguredStream) -> None:
         for subject in stream.config.subjects:
             if has_wildcard(subject):
                 self._patterns.append((subject, stream))
@@ -63,7 +63,7 @@ class Catalog:
         for name in set(stream.upstream):
             self._downstream.setdefault(name, []).append(stream)
 
-    def route(self, subject: str) -> Stream | None:
+    def route(self, subject: str) -> ConfiguredStream | None:
         """The stream that listens on a subject; raises InvalidInput where it is none."""
         found = self._literal.get(subject)
         if found is not None:
@@ -76,10 +76,10 @@ class Catalog:
             self._routes[subject] = self._search(subject)
         return self._routes[subject]
 
-    def _search(self, subject: str) -> Stream | None:
+    def _search(self, subject: str) -> ConfiguredStream | None:
         return next((s for pattern, s in self._patterns if matches(pattern, subject)), None)
 
-    def downstream(self, name: str) -> list[Stream]:
+    def downstream(self, name: str) -> list[ConfiguredStream]:
         """The streams that source or mirror this one."""
         return self._downstream.get(name, [])
 
@@ -114,7 +114,7 @@ class _Kept(NamedTuple):
 
 def load(conn: sqlite3.Connection) -> Catalog:
     rows = conn.execute("SELECT id, epoch, config FROM counter_stream ORDER BY id")
-    return Catalog([Stream(id, epoch, read_config(text)) for id, epoch, text in rows])
+    return Catalog([ConfiguredStream(id, epoch, read_config(text)) for id, epoch, text in rows])
 
 
 def read_config(text: str) -> StreamConfig:
@@ -130,8 +130,8 @@ def touch(conn: sqlite3.Connection) -> None:
     conn.execute("UPDATE counter_store SET generation = random()")
 
 
-class Live:
-    """What a stream holds at the moment; written back by `Session.finish`."""
+class OpenStream:
+    """What a stream holds at the moment; written back by `CounterSession.finish`."""
 
     __slots__ = ("changed", "last_seq", "messages", "subjects")
 
@@ -173,7 +173,7 @@ class Latest(NamedTuple):
     val: str | None
 
 
-class Session:
+class CounterSession:
     """Work on the counters in the transaction of `conn`; `now` is in nanoseconds since 1970.
 
     Call `finish` before the transaction ends; what raises before that is rolled back by the
@@ -186,7 +186,7 @@ class Session:
         self.outgoing: list[Message] = []
         self._cache = cache
         self._catalog: Catalog | None = None
-        self._live: dict[int, Live] = {}
+        self._live: dict[int, OpenStream] = {}
 
     @property
     def catalog(self) -> Catalog:
@@ -197,28 +197,28 @@ class Session:
     def configuration_changed(self) -> None:
         self._catalog = None
 
-    def stream(self, name: str) -> Stream:
+    def stream(self, name: str) -> ConfiguredStream:
         """A stream by name; raises NoStream."""
         found = self.catalog.by_name.get(check_name(name))
         if found is None:
             raise NoStream(name)
         return found
 
-    def live(self, stream: Stream) -> Live:
+    def live(self, stream: ConfiguredStream) -> OpenStream:
         found = self._live.get(stream.id)
         if found is None:
             row = self.conn.execute(
                 "SELECT last_seq, messages, subjects FROM counter_stream WHERE id = ?",
                 (stream.id,),
             ).fetchone()
-            found = self._live[stream.id] = Live(*row)
+            found = self._live[stream.id] = OpenStream(*row)
         return found
 
     def changed(self) -> list[int]:
         """Ids of the streams that hold something else than when the session began."""
         return [id for id, live in self._live.items() if live.changed]
 
-    def latest(self, stream: Stream, subject: str) -> Latest | None:
+    def latest(self, stream: ConfiguredStream, subject: str) -> Latest | None:
         row = self.conn.execute(
             "SELECT seq, val FROM counter_latest WHERE stream = ? AND subject = ?",
             (stream.id, subject),

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     import sqlite3
 
     from nostr_client.counters.config import SourceConfig, StreamConfig
-    from nostr_client.counters.engine.session import Session, Stream
+    from nostr_client.counters.engine.session import ConfiguredStream, CounterSession
 
 
-def create(session: Session, config: StreamConfig) -> None:
+def create(session: CounterSession, config: StreamConfig) -> None:
     """Make a stream; making it again with the same configuration changes nothing.
 
     Raises CounterError with the server's code, InvalidInput for what only a server can do.
@@ -39,7 +39,7 @@ def create(session: Session, config: StreamConfig) -> None:
     _changed(session)
 
 
-def update(session: Session, config: StreamConfig) -> None:
+def update(session: CounterSession, config: StreamConfig) -> None:
     """Replace a stream's configuration; raises CounterError, NoStream, InvalidInput."""
     stream = session.stream(config.name)
     empty = session.live(stream).messages == 0
@@ -55,7 +55,7 @@ def update(session: Session, config: StreamConfig) -> None:
     apply_limits(session, changed)
 
 
-def _check_here(session: Session, config: StreamConfig) -> None:
+def _check_here(session: CounterSession, config: StreamConfig) -> None:
     """What needs the other streams, and what an embedded store does not do."""
     others = [s.config for s in session.catalog.by_name.values() if s.name != config.name]
     rules.check_overlap(config, others)
@@ -68,7 +68,7 @@ def _check_here(session: Session, config: StreamConfig) -> None:
         raise InvalidInput("an embedded stream is limited by age and number, not by bytes")
 
 
-def _mark_old(session: Session, stream: Stream) -> None:
+def _mark_old(session: CounterSession, stream: ConfiguredStream) -> None:
     """Know the superseded messages by index, or forget that, as the stream has limits or not."""
     if not stream.has_limits:
         session.conn.execute(
@@ -82,7 +82,7 @@ def _mark_old(session: Session, stream: Stream) -> None:
     )
 
 
-def delete(session: Session, name: str) -> None:
+def delete(session: CounterSession, name: str) -> None:
     """Remove a stream with all that it holds; streams that source it keep what they have."""
     stream = session.stream(name)
     remote.forget(session.conn, stream.id)
@@ -92,12 +92,12 @@ def delete(session: Session, name: str) -> None:
     _changed(session)
 
 
-def _changed(session: Session) -> None:
+def _changed(session: CounterSession) -> None:
     touch(session.conn)
     session.configuration_changed()
 
 
-def info(conn: sqlite3.Connection, stream: Stream) -> StreamInfo:
+def info(conn: sqlite3.Connection, stream: ConfiguredStream) -> StreamInfo:
     """A stream's configuration, what it holds, and how far its sources were read."""
     return StreamInfo(
         config=stream.config,
@@ -107,7 +107,9 @@ def info(conn: sqlite3.Connection, stream: Stream) -> StreamInfo:
     )
 
 
-def _source(conn: sqlite3.Connection, stream: Stream, source: SourceConfig) -> SourceStatus:
+def _source(
+    conn: sqlite3.Connection, stream: ConfiguredStream, source: SourceConfig
+) -> SourceStatus:
     """How far a source was read; cursors of those taken out are kept, but are no sources."""
     key = (source.name, source.filters, source.destinations)
     cursor = conn.execute(
@@ -126,7 +128,7 @@ def _source(conn: sqlite3.Connection, stream: Stream, source: SourceConfig) -> S
     return SourceStatus(*key, seq, upstream[1] - seq, stalled)
 
 
-def _state(conn: sqlite3.Connection, stream: Stream) -> StreamState:
+def _state(conn: sqlite3.Connection, stream: ConfiguredStream) -> StreamState:
     last_seq, messages, subjects = conn.execute(
         "SELECT last_seq, messages, subjects FROM counter_stream WHERE id = ?", (stream.id,)
     ).fetchone()

@@ -11,7 +11,7 @@ import msgspec
 from nostr_client.counters import rules
 from nostr_client.counters.engine import remote, sourcemap
 from nostr_client.counters.engine.publish import Origin, count
-from nostr_client.counters.lineage import Arrival, Head, goes_on
+from nostr_client.counters.lineage import Arrival, StreamHead, goes_on
 from nostr_client.counters.rules import canonical, is_integer, subtract_text
 from nostr_client.counters.subjects import is_subject
 from nostr_client.errors import CounterError, InvalidInput, clip
@@ -19,8 +19,8 @@ from nostr_client.errors import CounterError, InvalidInput, clip
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nostr_client.counters.engine.remote import Known, Remote
-    from nostr_client.counters.engine.session import Session, Stream
+    from nostr_client.counters.engine.remote import Remote, SourceRecord
+    from nostr_client.counters.engine.session import ConfiguredStream, CounterSession
     from nostr_client.counters.lineage import Way
 
 MOST_DIGITS: Final = 65_536
@@ -44,7 +44,7 @@ class Batch(NamedTuple):
     and id; None for what has sequences alone.
     """
 
-    head: Head
+    head: StreamHead
     arrivals: Sequence[Arrival]
     upto: int
     whole: bool = False
@@ -78,7 +78,7 @@ class Taken(NamedTuple):
     parked: int = 0
 
 
-def take(session: Session, source: Remote, batch: Batch) -> Taken:
+def take(session: CounterSession, source: Remote, batch: Batch) -> Taken:
     """Bring a stream up to what a source says, by the delta rule.
 
     Nothing of another source changes, whatever this one says. Raises NoStream, CounterError.
@@ -102,7 +102,7 @@ def take(session: Session, source: Remote, batch: Batch) -> Taken:
     return _checked(session, stream, source, known, batch)
 
 
-def _is_newer(version: tuple[int, str], known: Known) -> bool:
+def _is_newer(version: tuple[int, str], known: SourceRecord) -> bool:
     """By NIP-01: the later one, of two of one second the one with the lower id."""
     at, id = version
     if at != known.version_at:
@@ -110,7 +110,7 @@ def _is_newer(version: tuple[int, str], known: Known) -> bool:
     return id < known.version_id
 
 
-def _meet(session: Session, name: str, head: Head, lineage: str) -> None:
+def _meet(session: CounterSession, name: str, head: StreamHead, lineage: str) -> None:
     """Know a source before anything of it is taken: its sources may be asking for us just now,
     and whichever of two comes second sees the circle that they would make."""
     remote.change(
@@ -118,7 +118,13 @@ def _meet(session: Session, name: str, head: Head, lineage: str) -> None:
     )
 
 
-def _checked(session: Session, stream: Stream, source: Remote, known: Known, batch: Batch) -> Taken:
+def _checked(
+    session: CounterSession,
+    stream: ConfiguredStream,
+    source: Remote,
+    known: SourceRecord,
+    batch: Batch,
+) -> Taken:
     if batch.after > known.seq:
         return Taken("stale")
     if goes_on(known.mark, batch.head):
@@ -133,7 +139,7 @@ def _checked(session: Session, stream: Stream, source: Remote, known: Known, bat
     return _Taking(session, stream, source, known).run(batch, arrivals)
 
 
-def _is_late(known: Known, head: Head) -> bool:
+def _is_late(known: SourceRecord, head: StreamHead) -> bool:
     """Whether an answer was made before the newest one that was taken: it says nothing new.
 
     Within a run sequences only grow, and an older store begins a run that is not known.
@@ -145,7 +151,9 @@ def _is_late(known: Known, head: Head) -> bool:
     return head.run in json.loads(known.runs)
 
 
-def _vanished(session: Session, stream: Stream, known: Known, batch: Batch) -> list[Arrival]:
+def _vanished(
+    session: CounterSession, stream: ConfiguredStream, known: SourceRecord, batch: Batch
+) -> list[Arrival]:
     """Subjects that a source had and has no more, since its store is an older one: they are 0."""
     there = {one.subject for one in batch.arrivals}
     rows = session.conn.execute(
@@ -156,7 +164,7 @@ def _vanished(session: Session, stream: Stream, known: Known, batch: Batch) -> l
 
 
 def _falls(
-    session: Session, stream: Stream, source: Remote, arrivals: Sequence[Arrival]
+    session: CounterSession, stream: ConfiguredStream, source: Remote, arrivals: Sequence[Arrival]
 ) -> list[tuple[str, str, str]]:
     """Subjects whose value is lower than what was seen of them, with both values."""
     found: list[tuple[str, str, str]] = []
@@ -188,7 +196,9 @@ def _is_value(text: str) -> bool:
 class _Taking:
     """One batch on its way into a stream."""
 
-    def __init__(self, session: Session, stream: Stream, source: Remote, known: Known) -> None:
+    def __init__(
+        self, session: CounterSession, stream: ConfiguredStream, source: Remote, known: SourceRecord
+    ) -> None:
         self.session = session
         self.stream = stream
         self.source = source

@@ -9,7 +9,7 @@ from nostr_client.counters.engine.rows import under
 from nostr_client.errors import CounterError
 
 if TYPE_CHECKING:
-    from nostr_client.counters.engine.session import Latest, Session, Stream
+    from nostr_client.counters.engine.session import ConfiguredStream, CounterSession, Latest
 
 CONTENT = ("counter_message", "counter_latest", "counter_source_map", "counter_source_past")
 
@@ -17,7 +17,7 @@ TRIM_STEP = 1_000
 """Messages that limits take in one go: what a long backlog adds to one write."""
 
 
-def trim(session: Session, stream: Stream, subject: str, before: Latest) -> None:
+def trim(session: CounterSession, stream: ConfiguredStream, subject: str, before: Latest) -> None:
     """Apply the stream's limits after a message of `subject` superseded `before`."""
     config = stream.config
     if stream.has_limits:
@@ -31,7 +31,7 @@ def trim(session: Session, stream: Stream, subject: str, before: Latest) -> None
         expire(session, stream)
 
 
-def apply_limits(session: Session, stream: Stream) -> int:
+def apply_limits(session: CounterSession, stream: ConfiguredStream) -> int:
     """Take all that the limits do not allow, at once: they were changed; how many went."""
     gone, keep = 0, stream.config.max_msgs_per_subject
     if keep > 0:
@@ -46,7 +46,7 @@ def apply_limits(session: Session, stream: Stream) -> int:
     return gone
 
 
-def expire(session: Session, stream: Stream) -> int:
+def expire(session: CounterSession, stream: ConfiguredStream) -> int:
     """Take superseded messages that are too old or too many, oldest first; how many went."""
     config, live = stream.config, session.live(stream)
     taken = 0
@@ -59,7 +59,9 @@ def expire(session: Session, stream: Stream) -> int:
     return taken
 
 
-def _take_old(session: Session, stream: Stream, limit: int, before_ts: int | None) -> int:
+def _take_old(
+    session: CounterSession, stream: ConfiguredStream, limit: int, before_ts: int | None
+) -> int:
     rows = session.conn.execute(
         "SELECT seq, subject, ts FROM counter_message WHERE stream = ? AND old = 1"
         " ORDER BY seq LIMIT ?",
@@ -73,7 +75,7 @@ def _take_old(session: Session, stream: Stream, limit: int, before_ts: int | Non
     return taken
 
 
-def _keep_newest(session: Session, stream: Stream, subject: str, keep: int) -> int:
+def _keep_newest(session: CounterSession, stream: ConfiguredStream, subject: str, keep: int) -> int:
     row = session.conn.execute(
         "SELECT seq FROM counter_message WHERE stream = ? AND subject = ?"
         " ORDER BY seq DESC LIMIT 1 OFFSET ?",
@@ -82,7 +84,7 @@ def _keep_newest(session: Session, stream: Stream, subject: str, keep: int) -> i
     return drop_below(session, stream, subject, row[0] + 1) if row else 0
 
 
-def drop_below(session: Session, stream: Stream, subject: str, seq: int) -> int:
+def drop_below(session: CounterSession, stream: ConfiguredStream, subject: str, seq: int) -> int:
     """Remove the messages of a subject below `seq`, of which at least one above is kept."""
     if sourcemap.exists(session.conn, stream.id, subject):
         sourcemap.keep_past(session.conn, stream.id, subject, seq)
@@ -94,7 +96,7 @@ def drop_below(session: Session, stream: Stream, subject: str, seq: int) -> int:
     return gone
 
 
-def drop_subject(session: Session, stream: Stream, subject: str) -> int:
+def drop_subject(session: CounterSession, stream: ConfiguredStream, subject: str) -> int:
     """Remove a counter whole: its history, its value and its source map."""
     conn, where = session.conn, (stream.id, subject)
     gone = conn.execute(
@@ -107,7 +109,13 @@ def drop_subject(session: Session, stream: Stream, subject: str) -> int:
     return gone
 
 
-def purge(session: Session, stream: Stream, pattern: str = "", seq: int = 0, keep: int = 0) -> int:
+def purge(
+    session: CounterSession,
+    stream: ConfiguredStream,
+    pattern: str = "",
+    seq: int = 0,
+    keep: int = 0,
+) -> int:
     """Remove the messages of all subjects that `pattern` names: those below `seq`, all but the
     newest `keep` of them, or all; returns how many went.
 
@@ -128,7 +136,7 @@ def purge(session: Session, stream: Stream, pattern: str = "", seq: int = 0, kee
     return sum(_purge_subject(session, stream, subject, below) for subject in subjects)
 
 
-def empty(session: Session, stream: Stream) -> int:
+def empty(session: CounterSession, stream: ConfiguredStream) -> int:
     """Remove every message of a stream; sequences, message ids and cursors go on."""
     live = session.live(stream)
     gone = live.messages
@@ -138,7 +146,7 @@ def empty(session: Session, stream: Stream) -> int:
     return gone
 
 
-def _boundary(session: Session, stream: Stream, pattern: str, keep: int) -> int:
+def _boundary(session: CounterSession, stream: ConfiguredStream, pattern: str, keep: int) -> int:
     """The sequence below which all but the newest `keep` matching messages lie; 0: none does."""
     found: list[int] = []
     for subject, _, _ in under(session.conn, stream.id, pattern or ">"):
@@ -151,7 +159,9 @@ def _boundary(session: Session, stream: Stream, pattern: str, keep: int) -> int:
     return found[-1] if len(found) == keep else 0
 
 
-def _purge_subject(session: Session, stream: Stream, subject: str, below: int) -> int:
+def _purge_subject(
+    session: CounterSession, stream: ConfiguredStream, subject: str, below: int
+) -> int:
     latest = session.latest(stream, subject)
     if latest is None:
         return 0
@@ -160,7 +170,7 @@ def _purge_subject(session: Session, stream: Stream, subject: str, below: int) -
     return drop_below(session, stream, subject, below)
 
 
-def delete_message(session: Session, stream: Stream, seq: int) -> None:
+def delete_message(session: CounterSession, stream: ConfiguredStream, seq: int) -> None:
     """Remove one message. Of a counter's newest the value goes back to the message before it.
 
     Raises CounterError 10043 or 10057 where there is none, and where the stream denies it.
@@ -182,7 +192,9 @@ def delete_message(session: Session, stream: Stream, seq: int) -> None:
     _delete(session, stream, seq)
 
 
-def _delete_newest(session: Session, stream: Stream, subject: str, seq: int) -> None:
+def _delete_newest(
+    session: CounterSession, stream: ConfiguredStream, subject: str, seq: int
+) -> None:
     before = session.conn.execute(
         "SELECT seq, val FROM counter_message WHERE stream = ? AND subject = ? AND seq < ?"
         " ORDER BY seq DESC LIMIT 1",
@@ -202,7 +214,7 @@ def _delete_newest(session: Session, stream: Stream, subject: str, seq: int) -> 
     sourcemap.rewind(session.conn, stream.id, subject, before[0])
 
 
-def _delete(session: Session, stream: Stream, seq: int) -> None:
+def _delete(session: CounterSession, stream: ConfiguredStream, seq: int) -> None:
     session.conn.execute(
         "DELETE FROM counter_message WHERE stream = ? AND seq = ?", (stream.id, seq)
     )

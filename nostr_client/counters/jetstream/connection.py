@@ -39,7 +39,7 @@ CLOSE_S = 5.0
 """How long closing may take: what is not yet sent then is lost, and in doubt as after any cut."""
 
 
-class Connection:
+class JetStreamConnection:
     """A nats-py client with the errors of this package; make it by `connect`."""
 
     def __init__(self, client: Client, url: str, prefix: str, timeout: float) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from nostr_client.counters import audit, rules
 from nostr_client.counters.base import Ack, Entry, NoStream
-from nostr_client.counters.calls import CounterCalls
+from nostr_client.counters.calls import BaseCounters
 from nostr_client.counters.config import check_seq
 from nostr_client.counters.jetstream import direct, wire
 from nostr_client.counters.rules import parse_integer
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from nats.aio.msg import Msg
 
-    from nostr_client.counters.jetstream.connection import Connection
+    from nostr_client.counters.jetstream.connection import JetStreamConnection
 
 IN_FLIGHT = 256
 """Publishes of `add_many` that wait for their acks at once."""
@@ -33,14 +33,14 @@ _IDLE_NS = 60_000_000_000
 """A watch's consumer is removed by the server when nobody listened for so long."""
 
 
-class JetStreamCounters(CounterCalls):
+class JetStreamCounters(BaseCounters):
     """One stream; see `base.Counters`. Made by `JetStreamCounterStore.counters`.
 
     An error after the request was sent (DeadlineExceeded, NetworkError, ProtocolError) leaves open
     whether it counted, and says so: repeat it with the same message id.
     """
 
-    def __init__(self, connection: Connection, name: str, subjects: Sequence[str]) -> None:
+    def __init__(self, connection: JetStreamConnection, name: str, subjects: Sequence[str]) -> None:
         super().__init__(name)
         self._connection = connection
         self._subjects = tuple(subjects)
@@ -109,10 +109,10 @@ class JetStreamCounters(CounterCalls):
         return [wire.entry(message) for message in page]
 
     async def _recount(self, subject: str) -> audit.Recount:
-        steps: list[audit.Step] = []
+        steps: list[audit.AuditStep] = []
         after = 0
         while page := await self._history_page(subject, after):
-            steps += [audit.Step(e.seq, e.incr, e.value) for e in page]
+            steps += [audit.AuditStep(e.seq, e.incr, e.value) for e in page]
             after = page[-1].seq
         return audit.recount(steps)
 

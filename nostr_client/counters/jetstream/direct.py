@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from nats.aio.msg import Msg
 
     from nostr_client.counters.base import Message
-    from nostr_client.counters.jetstream.connection import Connection
+    from nostr_client.counters.jetstream.connection import JetStreamConnection
 
 CHUNK = 1_024
 """Subjects of one `multi_last`: more and the server answers 413."""
@@ -28,11 +28,11 @@ TOO_MANY = 413
 _END, _NONE = 204, 404
 
 
-class Cut(Exception):
+class TooManySubjects(Exception):
     """413: the patterns name more subjects than one request may."""
 
 
-async def last(connection: Connection, stream: str, subject: str) -> Message:
+async def last(connection: JetStreamConnection, stream: str, subject: str) -> Message:
     """A subject's newest message; raises CounterError 10037."""
     answer = await connection.request(f"{connection.prefix}.DIRECT.GET.{stream}.{subject}")
     if status(answer) is not None:
@@ -41,11 +41,14 @@ async def last(connection: Connection, stream: str, subject: str) -> Message:
 
 
 async def multi_last(
-    connection: Connection, stream: str, subjects: Sequence[str], up_to_seq: int | None = None
+    connection: JetStreamConnection,
+    stream: str,
+    subjects: Sequence[str],
+    up_to_seq: int | None = None,
 ) -> list[Message]:
     """The newest message of every subject that one of 1,024 subjects or patterns names.
 
-    Raises Cut where they name too many.
+    Raises TooManySubjects where they name too many.
     """
     request: dict[str, Any] = {"multi_last": list(subjects), "batch": CHUNK}
     if up_to_seq is not None:
@@ -64,14 +67,14 @@ async def multi_last(
         request.setdefault("up_to_seq", _number(end, "Nats-UpTo-Sequence"))
 
 
-async def _last_seq(connection: Connection, stream: str) -> int:
+async def _last_seq(connection: JetStreamConnection, stream: str) -> int:
     """A server answers 404 to a read as of a sequence that it has not reached."""
     info = await connection.api(f"STREAM.INFO.{stream}")
     return wire.stream_info(info).state.last_seq
 
 
 async def following(
-    connection: Connection, stream: str, pattern: str, after: int, limit: int = PAGE
+    connection: JetStreamConnection, stream: str, pattern: str, after: int, limit: int = PAGE
 ) -> list[Message]:
     """The next messages after a sequence that a pattern names, oldest first."""
     request = {"seq": after + 1, "next_by_subj": pattern, "batch": limit}
@@ -80,7 +83,7 @@ async def following(
 
 
 async def batch(
-    connection: Connection, stream: str, request: dict[str, Any]
+    connection: JetStreamConnection, stream: str, request: dict[str, Any]
 ) -> tuple[list[Message], Msg]:
     """One batched request: its messages, and the status message that ended it."""
     messages: list[Message] = []
@@ -95,7 +98,7 @@ async def batch(
             elif found in (_END, _NONE):
                 return messages, message
             elif found == TOO_MANY:
-                raise Cut
+                raise TooManySubjects
             else:
                 raise _refusal(message, stream)
 
@@ -125,7 +128,10 @@ def _number(message: Msg, name: str) -> int:
 
 
 async def newest(
-    connection: Connection, stream: str, patterns: Iterable[str], up_to_seq: int | None = None
+    connection: JetStreamConnection,
+    stream: str,
+    patterns: Iterable[str],
+    up_to_seq: int | None = None,
 ) -> AsyncIterator[list[Message]]:
     """The newest message of every subject that a pattern names, each once, in chunks.
 
@@ -136,7 +142,7 @@ async def newest(
         try:
             yield _once(await multi_last(connection, stream, wanted, up_to_seq))
             return
-        except Cut:
+        except TooManySubjects:
             pass
     if up_to_seq is None:
         up_to_seq = await _last_seq(connection, stream)
@@ -151,7 +157,9 @@ def _once(messages: Sequence[Message]) -> list[Message]:
     return sorted(found.values(), key=lambda message: message.seq)
 
 
-async def _subjects(connection: Connection, stream: str, patterns: Iterable[str]) -> list[str]:
+async def _subjects(
+    connection: JetStreamConnection, stream: str, patterns: Iterable[str]
+) -> list[str]:
     """Every subject that a pattern names, each once."""
     found: dict[str, None] = {}
     for pattern in patterns:
@@ -162,7 +170,7 @@ async def _subjects(connection: Connection, stream: str, patterns: Iterable[str]
     return list(found)
 
 
-async def _listed(connection: Connection, stream: str, pattern: str) -> AsyncIterator[str]:
+async def _listed(connection: JetStreamConnection, stream: str, pattern: str) -> AsyncIterator[str]:
     offset = 0
     while True:
         request = {"subjects_filter": pattern, "offset": offset}

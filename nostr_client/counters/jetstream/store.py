@@ -9,7 +9,11 @@ from nostr_client.counters import rules
 from nostr_client.counters.calls import check_purge
 from nostr_client.counters.config import check_name, check_seq, check_values
 from nostr_client.counters.jetstream import direct, wire
-from nostr_client.counters.jetstream.connection import Connection, batches_are_safe, caution
+from nostr_client.counters.jetstream.connection import (
+    JetStreamConnection,
+    batches_are_safe,
+    caution,
+)
 from nostr_client.counters.jetstream.counters import JetStreamCounters
 from nostr_client.counters.jetstream.dial import NatsOptions
 from nostr_client.counters.subjects import check_patterns, check_subject
@@ -35,7 +39,7 @@ class JetStreamCounterStore:
     `caution` says what the server's version is known to get wrong, or is None.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: JetStreamConnection) -> None:
         self.connection = connection
 
     @classmethod
@@ -44,7 +48,7 @@ class JetStreamCounterStore:
 
         Raises NetworkError, Unsupported (a server before 2.12), InvalidInput.
         """
-        return cls(await Connection.connect(url, options))
+        return cls(await JetStreamConnection.connect(url, options))
 
     async def __aenter__(self) -> Self:
         return self
@@ -203,7 +207,7 @@ class JetStreamCounterStore:
 
 
 async def purge(
-    connection: Connection, stream: str, *, filter: str = "", seq: int = 0, keep: int = 0
+    connection: JetStreamConnection, stream: str, *, filter: str = "", seq: int = 0, keep: int = 0
 ) -> int:
     """Remove messages as STREAM.PURGE does; how many went."""
     wanted = {"filter": filter, "seq": seq, "keep": keep}

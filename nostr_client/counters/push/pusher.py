@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from nostr_client.codecs.display import plural
 from nostr_client.counters.push import rules
 from nostr_client.counters.push.report import PushReport, Stopped, full_note
-from nostr_client.counters.push.round import Round, Turn
-from nostr_client.counters.push.rules import Known
+from nostr_client.counters.push.round import CounterPush, PushRound
+from nostr_client.counters.push.rules import PushRecord
 from nostr_client.counters.subjects import is_subject
 from nostr_client.errors import CounterError, RelayError
 from nostr_client.network.waiting import task_group
@@ -62,11 +62,11 @@ class Pusher:
         bound = await remote.counters(options.into)
         there = {subject: value async for subject, value in bound.load_many(options.own)}
         known = await database.read(lambda conn: rules.known(conn, self._target, origin))
-        shared = Round(
+        shared = PushRound(
             database, self._clock, remote, bound, options.into, self._target, origin, confirmed
         )
         turns = [
-            Turn(shared, subject, value, known.get(subject, Known()))
+            CounterPush(shared, subject, value, known.get(subject, PushRecord()))
             for subject, value in values.items()
             if not _is_even(value, there.get(subject), known.get(subject))
         ]
@@ -87,10 +87,10 @@ class Pusher:
                 values[target] = value
         return values, left_out
 
-    async def _run(self, turns: Sequence[Turn]) -> None:
+    async def _run(self, turns: Sequence[CounterPush]) -> None:
         room = asyncio.Semaphore(self._options.at_once)
 
-        async def one(turn: Turn) -> None:
+        async def one(turn: CounterPush) -> None:
             async with room:
                 await turn.run(self._options.attempts)
 
@@ -121,14 +121,14 @@ class Pusher:
         return stalled + [note for note in notes if note is not None]
 
 
-def _is_even(value: int, there: int | None, known: Known | None) -> bool:
+def _is_even(value: int, there: int | None, known: PushRecord | None) -> bool:
     """Whether nothing is to be done: it is there, and no push of it is in doubt."""
     return there == value and known is not None and known.acked == value and known.flight is None
 
 
 def _report(
     values: Mapping[str, int],
-    turns: Sequence[Turn],
+    turns: Sequence[CounterPush],
     notes: Sequence[str],
     *,
     left_out: int,

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Final
 from nostr_client.counters import rules as counting
 from nostr_client.counters.base import NoStream
 from nostr_client.counters.push import rules
-from nostr_client.counters.push.rules import NOTHING, Even, Flight, Found, Known, Stop, decide
+from nostr_client.counters.push.rules import (
+    NOTHING,
+    Even,
+    Flight,
+    PushRecord,
+    RemoteValue,
+    Stop,
+    decide,
+)
 from nostr_client.counters.rules import parse_integer
 from nostr_client.errors import CounterError, RelayError
 
@@ -24,7 +32,7 @@ NOT_NOW: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class PushRound:
     """What all turns of one round share.
 
     `target` and `origin` say under what the store remembers, `into` is the stream there.
@@ -39,7 +47,7 @@ class Round:
     origin: str
     confirmed: bool
 
-    async def read(self, subject: str) -> Found:
+    async def read(self, subject: str) -> RemoteValue:
         """A counter there as its leader has it: a member that lags must not answer this."""
         try:
             message = await self.remote.last_message(self.into, subject)
@@ -47,14 +55,14 @@ class Round:
             if error.code != counting.NO_MESSAGE:
                 raise
             return NOTHING
-        return Found(parse_integer(counting.read_body(message.body)), message.seq)
+        return RemoteValue(parse_integer(counting.read_body(message.body)), message.seq)
 
     async def send(self, subject: str, flight: Flight) -> bool:
         """Publish once; whether the answer says that the value there is what we want."""
         ack = await self.bound.publish(subject, flight.delta, msg_id=flight.msg_id)
         return ack.val == flight.want and not ack.duplicate
 
-    async def remember(self, subject: str, known: Known) -> None:
+    async def remember(self, subject: str, known: PushRecord) -> None:
         now = self.clock()
 
         def work(conn: sqlite3.Connection) -> None:
@@ -63,13 +71,13 @@ class Round:
         await self.database.write(work)
 
 
-class Turn:
+class CounterPush:
     """One counter in one round; `run` it once, then read what became of it.
 
     `doubt`: why it is not known whether it is there; `refused`: what the server said.
     """
 
-    def __init__(self, shared: Round, subject: str, local: int, known: Known) -> None:
+    def __init__(self, shared: PushRound, subject: str, local: int, known: PushRecord) -> None:
         self.subject = subject
         self.local = local
         self.sent = 0
@@ -111,10 +119,10 @@ class Turn:
         if isinstance(step, Even):
             self.sent += self._known.flight is not None
             self.even = True
-            await self._know(Known(found.value, None, doubted.late))
+            await self._know(PushRecord(found.value, None, doubted.late))
             return True
         again = step.flight == self._known.flight
-        await self._know(Known(found.value, step.flight, doubted.late))
+        await self._know(PushRecord(found.value, step.flight, doubted.late))
         return await self._send(step.flight, again=again)
 
     async def _send(self, flight: Flight, *, again: bool) -> bool:
@@ -122,16 +130,16 @@ class Turn:
             moved = await self._round.send(self.subject, flight)
         except CounterError as error:
             if error.status < NOT_NOW and not again and not isinstance(error, NoStream):
-                await self._know(Known(self._known.acked, None, self._known.late))
+                await self._know(PushRecord(self._known.acked, None, self._known.late))
             raise
         if not moved:
             return False
         self.sent += 1
         self.even = flight.want == self.local
-        await self._know(Known(flight.want, None, self._known.late))
+        await self._know(PushRecord(flight.want, None, self._known.late))
         return self.even
 
-    async def _know(self, known: Known) -> None:
+    async def _know(self, known: PushRecord) -> None:
         """Remember first, act then: a crash in between finds the push in doubt."""
         if known != self._known:
             await self._round.remember(self.subject, known)

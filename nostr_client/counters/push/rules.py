@@ -26,14 +26,14 @@ LONGEST_ID: Final = 512
 """Characters of a message id; a longer one (values of many digits) becomes its hash."""
 
 
-class Found(msgspec.Struct, frozen=True):
+class RemoteValue(msgspec.Struct, frozen=True):
     """A counter there: its value, and the sequence of its newest message; 0 and 0: none yet."""
 
     value: int
     seq: int
 
 
-NOTHING: Final = Found(0, 0)
+NOTHING: Final = RemoteValue(0, 0)
 
 
 class Flight(msgspec.Struct, frozen=True):
@@ -49,7 +49,7 @@ class Flight(msgspec.Struct, frozen=True):
         return self.want - self.have
 
 
-class Known(msgspec.Struct, frozen=True):
+class PushRecord(msgspec.Struct, frozen=True):
     """What is remembered of a counter there.
 
     `acked`: its value when we last knew it, None: never. `flight`: the push in doubt. `late`: what
@@ -60,7 +60,7 @@ class Known(msgspec.Struct, frozen=True):
     flight: Flight | None = None
     late: tuple[int, ...] = ()
 
-    def doubted(self) -> Known:
+    def doubted(self) -> PushRecord:
         """Remember what is in flight among what may come late."""
         if self.flight is None or self.flight.delta in self.late:
             return self
@@ -90,10 +90,12 @@ class Stop(msgspec.Struct, frozen=True):
 Step: TypeAlias = "Even | Send | Stop"
 
 
-def decide(origin: str, known: Known, local: int, found: Found, *, confirmed: bool) -> Step:
+def decide(
+    origin: str, known: PushRecord, local: int, found: RemoteValue, *, confirmed: bool
+) -> Step:
     """What to do next; `origin` says whose counter this is: `store:epoch:name`."""
     flight = known.flight
-    if flight is not None and found == Found(flight.have, flight.seq):
+    if flight is not None and found == RemoteValue(flight.have, flight.seq):
         return Send(flight)
     surprise = not explained(known, found)
     if found.value == local:
@@ -104,7 +106,7 @@ def decide(origin: str, known: Known, local: int, found: Found, *, confirmed: bo
     return Send(Flight(found.value, found.seq, local, msg_id), surprise)
 
 
-def explained(known: Known, found: Found) -> bool:
+def explained(known: PushRecord, found: RemoteValue) -> bool:
     """Whether the value there is what we have made it: what was acknowledged, or is in doubt, and
     any of the pushes that may have come late."""
     if found.seq == 0:
@@ -120,7 +122,7 @@ def _sums(late: tuple[int, ...]) -> set[int]:
     return {sum(some) for size in sizes for some in combinations(late, size)}
 
 
-def message_id(origin: str, found: Found, want: int) -> str:
+def message_id(origin: str, found: RemoteValue, want: int) -> str:
     """`store:epoch:name:have->want@seq`, where `seq` is the message whose value `have` is."""
     change = f"{format_integer(found.value)}->{format_integer(want)}@{found.seq}"
     full = f"{origin}:{change}"
@@ -143,7 +145,7 @@ _SELECT = (
 )
 
 
-def known(conn: sqlite3.Connection, target: str, origin: str) -> dict[str, Known]:
+def known(conn: sqlite3.Connection, target: str, origin: str) -> dict[str, PushRecord]:
     """What is remembered of a target, by subject there.
 
     What another store, or an earlier stream of the name, has pushed (`origin`) counts for nothing.
@@ -151,12 +153,12 @@ def known(conn: sqlite3.Connection, target: str, origin: str) -> dict[str, Known
     return {row[0]: _known(row) for row in conn.execute(_SELECT, (target, origin))}
 
 
-def _known(row: Row) -> Known:
+def _known(row: Row) -> PushRecord:
     _, acked, late, have, want, seq, msg_id = row
     flight = None
     if have is not None and want is not None and msg_id is not None:
         flight = Flight(parse_integer(have), seq or 0, parse_integer(want), msg_id)
-    return Known(
+    return PushRecord(
         acked=None if acked is None else parse_integer(acked),
         flight=flight,
         late=tuple(parse_integer(text) for text in json.loads(late)),
@@ -164,7 +166,7 @@ def _known(row: Row) -> Known:
 
 
 def remember(
-    conn: sqlite3.Connection, target: str, origin: str, found: Mapping[str, Known], now: int
+    conn: sqlite3.Connection, target: str, origin: str, found: Mapping[str, PushRecord], now: int
 ) -> None:
     """Write what is known of some subjects; `now` in nanoseconds."""
     for subject, one in found.items():

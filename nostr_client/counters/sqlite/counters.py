@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from nostr_client.counters import audit, rules
 from nostr_client.counters.base import Ack, Entry, NoStream
-from nostr_client.counters.calls import CounterCalls
+from nostr_client.counters.calls import BaseCounters
 from nostr_client.counters.config import check_seq
 from nostr_client.counters.engine import read, trim
 from nostr_client.counters.engine.publish import Stored, publish
 from nostr_client.counters.rules import parse_integer
-from nostr_client.counters.subjects import Wanted, check_patterns
+from nostr_client.counters.subjects import SubjectPatterns, check_patterns
 from nostr_client.errors import CounterError
 from nostr_client.network.waiting import set_within
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 
     from nostr_client.counters.base import StreamInfo
-    from nostr_client.counters.engine.session import Session
-    from nostr_client.counters.sqlite.feed import Feed
+    from nostr_client.counters.engine.session import CounterSession
+    from nostr_client.counters.sqlite.feed import CounterFeed
     from nostr_client.store.database import Database
 
 T = TypeVar("T")
@@ -36,16 +36,16 @@ POLL_S = 1.0
 """How soon a watch sees what another object or process wrote; own writes wake it at once."""
 
 
-class Streams(Protocol):
+class StreamStore(Protocol):
     """What the counters of one stream need of their store."""
 
     database: Database
-    feed: Feed
+    feed: CounterFeed
 
-    async def publish(self, work: Callable[[Session], Stored], stream: str = "") -> Stored:
+    async def publish(self, work: Callable[[CounterSession], Stored], stream: str = "") -> Stored:
         """Run one publish, together with those that wait beside it."""
 
-    async def write(self, work: Callable[[Session], T], *, small: bool = False) -> T:
+    async def write(self, work: Callable[[CounterSession], T], *, small: bool = False) -> T:
         """Run `work` in a transaction, with what follows from it downstream."""
 
     async def purge(self, stream: str, *, filter: str = "", seq: int = 0, keep: int = 0) -> int:
@@ -55,10 +55,10 @@ class Streams(Protocol):
         """The stream's configuration and state."""
 
 
-class SqliteCounters(CounterCalls):
+class SqliteCounters(BaseCounters):
     """One stream; see `base.Counters`. Made by `SqliteCounterStore.counters`."""
 
-    def __init__(self, store: Streams, name: str) -> None:
+    def __init__(self, store: StreamStore, name: str) -> None:
         super().__init__(name)
         self._store = store
 
@@ -69,20 +69,22 @@ class SqliteCounters(CounterCalls):
     async def _publish_many(
         self, items: Sequence[tuple[str, rules.Headers]]
     ) -> list[Ack | CounterError]:
-        def work(session: Session) -> list[Stored | CounterError]:
+        def work(session: CounterSession) -> list[Stored | CounterError]:
             return [self._try(session, subject, headers) for subject, headers in items]
 
         found = await self._store.write(work)
         return [item if isinstance(item, CounterError) else to_ack(item) for item in found]
 
-    def _try(self, session: Session, subject: str, headers: rules.Headers) -> Stored | CounterError:
+    def _try(
+        self, session: CounterSession, subject: str, headers: rules.Headers
+    ) -> Stored | CounterError:
         """A refusal changes nothing, so that the others of a group may stand."""
         try:
             return self._count(session, subject, headers)
         except CounterError as error:
             return error
 
-    def _count(self, session: Session, subject: str, headers: rules.Headers) -> Stored:
+    def _count(self, session: CounterSession, subject: str, headers: rules.Headers) -> Stored:
         stream = session.catalog.route(subject)
         if stream is None or stream.name != self._name:
             raise NoStream(f"{subject} in {self._name}")
@@ -117,7 +119,7 @@ class SqliteCounters(CounterCalls):
         pages: Callable[[sqlite3.Connection, int, str, str], tuple[Items[V], str | None]],
     ) -> AsyncIterator[Items[V]]:
         """What the patterns name, each subject once, one read at a time."""
-        wanted = Wanted.of(patterns)
+        wanted = SubjectPatterns.of(patterns)
         for start in range(0, len(wanted.literals), PAGE):
             chunk = wanted.literals[start : start + PAGE]
             yield await self._read(partial(_then, literals, (chunk,)))
@@ -147,7 +149,7 @@ class SqliteCounters(CounterCalls):
         return await self._read(lambda conn, id: audit.recount(read.steps(conn, id, subject)))
 
     async def _reset(self, subject: str) -> Ack:
-        def work(session: Session) -> Stored:
+        def work(session: CounterSession) -> Stored:
             stream = session.stream(self._name)
             value = parse_integer(read.load(session.conn, stream.id, subject))
             stored = self._count(session, subject, ((rules.INCR, rules.signed(-value)),))

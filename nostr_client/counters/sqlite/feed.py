@@ -1,4 +1,4 @@
-"""`Feed` sends what happens in a store to the waiters in this process."""
+"""`CounterFeed` sends what happens in a store to the waiters in this process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BACKLOG = 10_000
 """Republished messages kept for one slow subscriber; later ones are dropped and counted."""
 
 
-class Feed:
+class CounterFeed:
     """Wakes watchers after a commit, and hands out what streams republish."""
 
     def __init__(self) -> None:

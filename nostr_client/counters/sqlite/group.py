@@ -11,7 +11,7 @@ from nostr_client.errors import CounterError, InvalidInput, StoreError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from nostr_client.counters.engine.session import Session
+    from nostr_client.counters.engine.session import CounterSession
 
 T = TypeVar("T")
 
@@ -29,12 +29,12 @@ class Write(Protocol[T]):
     """Runs works in one transaction; see `Database.write`."""
 
     def __call__(
-        self, work: Callable[[Session], Results[T]], *, small: bool = False
+        self, work: Callable[[CounterSession], Results[T]], *, small: bool = False
     ) -> Awaitable[Results[T]]: ...
 
 
 class _Waiting(NamedTuple, Generic[T]):
-    work: Callable[[Session], T]
+    work: Callable[[CounterSession], T]
     future: asyncio.Future[T]
 
 
@@ -54,7 +54,7 @@ class Group(Generic[T]):
         self._turn = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    async def run(self, work: Callable[[Session], T], *, small: bool = False) -> T:
+    async def run(self, work: Callable[[CounterSession], T], *, small: bool = False) -> T:
         """Run `work` in a transaction and return its result after the commit.
 
         `small` as in `Database.write`; what waits together is not. Cancelled before it began, it
@@ -75,7 +75,7 @@ class Group(Generic[T]):
             self._turn.clear()
             await self._turn.wait()
 
-    async def _run_alone(self, work: Callable[[Session], T], small: bool) -> T:
+    async def _run_alone(self, work: Callable[[CounterSession], T], small: bool) -> T:
         self._busy = True
         try:
             results = await self._write(lambda session: _run([work], session), small=small)
@@ -117,11 +117,13 @@ class Group(Generic[T]):
                 await self._answer([item])
 
 
-def _run(works: Sequence[Callable[[Session], T]], session: Session) -> list[T | Exception]:
+def _run(
+    works: Sequence[Callable[[CounterSession], T]], session: CounterSession
+) -> list[T | Exception]:
     return [_try(work, session) for work in works]
 
 
-def _try(work: Callable[[Session], T], session: Session) -> T | Exception:
+def _try(work: Callable[[CounterSession], T], session: CounterSession) -> T | Exception:
     try:
         return work(session)
     except (CounterError, InvalidInput) as error:

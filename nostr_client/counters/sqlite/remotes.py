@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
-    from nostr_client.counters.engine.remote import Known, Parked, Remote
-    from nostr_client.counters.engine.rows import Found
-    from nostr_client.counters.engine.served import Page
-    from nostr_client.counters.engine.session import Session
+    from nostr_client.counters.engine.remote import Parked, Remote, SourceRecord
+    from nostr_client.counters.engine.rows import SubjectMatch
+    from nostr_client.counters.engine.served import MessagePage
+    from nostr_client.counters.engine.session import CounterSession
     from nostr_client.counters.engine.take import Batch, Taken
-    from nostr_client.counters.lineage import Head, Way
+    from nostr_client.counters.lineage import StreamHead, Way
     from nostr_client.store.database import Database
 
 PER_VALUE = 6
@@ -27,7 +27,7 @@ PER_VALUE = 6
 class Values(NamedTuple):
     """The values of a stream at one moment: in digits, by subject."""
 
-    head: Head
+    head: StreamHead
     ways: tuple[Way, ...]
     values: dict[str, str]
 
@@ -45,7 +45,7 @@ class Remotes:
     def __init__(
         self,
         database: Database,
-        write: Callable[[Callable[[Session], Taken]], Awaitable[Taken]],
+        write: Callable[[Callable[[CounterSession], Taken]], Awaitable[Taken]],
         clock: Callable[[], int],
     ) -> None:
         self._database = database
@@ -62,7 +62,9 @@ class Remotes:
         wanted = tuple(names)
         await self._database.write(lambda conn: remote.configure(conn, wanted))
 
-    async def page(self, stream: str, after: int, limit: int, *, newest: bool = False) -> Page:
+    async def page(
+        self, stream: str, after: int, limit: int, *, newest: bool = False
+    ) -> MessagePage:
         """Kept messages after a sequence, oldest first. Raises NoStream."""
         return await self._database.read(
             lambda conn: served.page(conn, stream, after, limit, newest=newest)
@@ -84,10 +86,10 @@ class Remotes:
         """Let a source go on whose values fell; False where none waits for that."""
         return await self._database.write(lambda conn: remote.confirm(conn, name))
 
-    async def known(self, name: str) -> tuple[Known, list[Parked], int] | None:
+    async def known(self, name: str) -> tuple[SourceRecord, list[Parked], int] | None:
         """What is kept of a source, some of what is parked of it, and how much that is."""
 
-        def work(conn: sqlite3.Connection) -> tuple[Known, list[Parked], int] | None:
+        def work(conn: sqlite3.Connection) -> tuple[SourceRecord, list[Parked], int] | None:
             found = remote.known(conn, name)
             if found is None:
                 return None
@@ -114,12 +116,14 @@ def _values(conn: sqlite3.Connection, stream: str, patterns: Sequence[str], most
     return Values(served.head(conn, id), served.ways_into(conn, stream), found)
 
 
-def _named(conn: sqlite3.Connection, stream: int, patterns: Sequence[str]) -> Iterator[Found]:
+def _named(
+    conn: sqlite3.Connection, stream: int, patterns: Sequence[str]
+) -> Iterator[SubjectMatch]:
     """Every counter that a pattern names; one that several name comes several times."""
     return (one for pattern in patterns for one in under(conn, stream, pattern))
 
 
-def _value(conn: sqlite3.Connection, stream: int, one: Found) -> str | None:
+def _value(conn: sqlite3.Connection, stream: int, one: SubjectMatch) -> str | None:
     """The value of a counter; None where it is broken: others go on."""
     try:
         return one.val if one.val is not None else read.load(conn, stream, one.subject)

@@ -11,9 +11,9 @@ from nostr_client.counters.config import check_seq
 from nostr_client.counters.engine import batch, pull, read, session, streams, trim
 from nostr_client.counters.engine.publish import Stored, publish
 from nostr_client.counters.engine.schema import MIGRATIONS
-from nostr_client.counters.engine.session import CatalogCache, Session, Stream
+from nostr_client.counters.engine.session import CatalogCache, ConfiguredStream, CounterSession
 from nostr_client.counters.sqlite.counters import SqliteCounters, to_ack
-from nostr_client.counters.sqlite.feed import Feed
+from nostr_client.counters.sqlite.feed import CounterFeed
 from nostr_client.counters.sqlite.group import Group
 from nostr_client.counters.sqlite.remotes import Remotes
 from nostr_client.counters.subjects import check_patterns
@@ -48,7 +48,7 @@ class SqliteCounterStore:
         self, database: Database, *, clock: Callable[[], int] = time.time_ns, owns: bool = False
     ) -> None:
         self.database = database
-        self.feed = Feed()
+        self.feed = CounterFeed()
         self._clock = clock
         self._owns = owns
         self._cache = CatalogCache()
@@ -116,7 +116,7 @@ class SqliteCounterStore:
         await self.settle()
         return await self.stream_info(config.name)
 
-    async def _configure(self, work: Callable[[Session], None], name: str) -> None:
+    async def _configure(self, work: Callable[[CounterSession], None], name: str) -> None:
         try:
             await self.write(work)
         except CounterError as error:
@@ -208,19 +208,19 @@ class SqliteCounterStore:
         while await self.write(_pull_all):
             pass
 
-    async def publish(self, work: Callable[[Session], Stored], stream: str = "") -> Stored:
+    async def publish(self, work: Callable[[CounterSession], Stored], stream: str = "") -> Stored:
         """Run one publish, together with those that wait beside it; see `Group`. `stream`: the
         only one that it is for, where that is known."""
         return await self._group.run(work, small=self._cache.ends_in(stream))
 
-    async def write(self, work: Callable[[Session], T], *, small: bool = False) -> T:
+    async def write(self, work: Callable[[CounterSession], T], *, small: bool = False) -> T:
         """Run `work` in a transaction, with what follows from it downstream; then notify watchers.
 
         `small`: as in `Database.write`.
         """
 
-        def run(conn: sqlite3.Connection) -> tuple[T, Session, bool]:
-            session = Session(conn, self._cache, self._clock())
+        def run(conn: sqlite3.Connection) -> tuple[T, CounterSession, bool]:
+            session = CounterSession(conn, self._cache, self._clock())
             result = work(session)
             more = pull.flow(session)
             session.finish()
@@ -234,7 +234,7 @@ class SqliteCounterStore:
         return result
 
 
-def _publish(session: Session, message: Outgoing) -> Stored:
+def _publish(session: CounterSession, message: Outgoing) -> Stored:
     return publish(session, message.subject, message.headers, message.body)
 
 
@@ -249,15 +249,15 @@ def _all_infos(conn: sqlite3.Connection) -> list[StreamInfo]:
     return [streams.info(conn, found[name]) for name in sorted(found)]
 
 
-def _sourcing(session: Session) -> list[Stream]:
+def _sourcing(session: CounterSession) -> list[ConfiguredStream]:
     return [stream for stream in session.catalog.by_name.values() if stream.upstream]
 
 
-def _pull_all(session: Session) -> bool:
+def _pull_all(session: CounterSession) -> bool:
     results = [pull.pull(session, stream) for stream in _sourcing(session)]
     return any(taken or more for taken, more in results)
 
 
-def _expire_all(session: Session) -> int:
+def _expire_all(session: CounterSession) -> int:
     limited = [s for s in session.catalog.by_name.values() if s.has_limits]
     return sum(trim.expire(session, stream) for stream in limited)

@@ -6,7 +6,7 @@ Start reading at `procedure.check_relay`. Modules `judge_*` judge answers and do
 
 from __future__ import annotations
 
-from nostr_client.network.check.findings import CheckReport, Finding, Outcome
+from nostr_client.network.check.findings import CheckOutcome, CheckReport, Finding
 from nostr_client.network.check.procedure import check_relay
 
-__all__ = ["CheckReport", "Finding", "Outcome", "check_relay"]
+__all__ = ["CheckOutcome", "CheckReport", "Finding", "check_relay"]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-class End(StrEnum):
+class ExchangeEnd(StrEnum):
     """How an exchange ended."""
 
     ANSWERED = "answered"
@@ -26,14 +26,14 @@ class End(StrEnum):
     DROPPED = "dropped"  # the connection ended
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     """The fields of every exchange. `reason`: the relay's words, of CLOSED, NOTICE or the end.
 
     `label`: the message that ended it, as the relay wrote it. `malformed`: what is wrong with each
     frame that is not a valid message.
     """
 
-    end: End
+    end: ExchangeEnd
     reason: str = ""
     label: str = ""
     notices: tuple[str, ...] = ()
@@ -48,11 +48,11 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     def in_words(self) -> str:
         """How the relay refused, as part of a sentence."""
         match self.end:
-            case End.SILENT:
+            case ExchangeEnd.SILENT:
                 return "it does not answer"
-            case End.DROPPED:
+            case ExchangeEnd.DROPPED:
                 return f"it drops the connection ({self.reason})"
-            case End.NOTICE:
+            case ExchangeEnd.NOTICE:
                 return f"it answers only with a NOTICE: {self.reason!r}"
             case _:
                 return f"it says {self.reason!r}"
@@ -61,10 +61,10 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     def is_refused(self) -> bool:
         """Whether the relay refused in the form of NIP-01: CLOSED with a prefix."""
         shouted = self.reason.startswith("ERROR: ")
-        return self.end is End.CLOSED and bool(prefix(self.reason)) and not shouted
+        return self.end is ExchangeEnd.CLOSED and bool(prefix(self.reason)) and not shouted
 
 
-class Reading(Answer, frozen=True, kw_only=True):
+class ReqExchange(Exchange, frozen=True, kw_only=True):
     """The answer to a REQ. `events`: in the relay's order.
 
     `forged`: ids of events whose id or signature is invalid.
@@ -90,7 +90,7 @@ class Reading(Answer, frozen=True, kw_only=True):
         ]
 
 
-class Counted(Answer, frozen=True, kw_only=True):
+class CountExchange(Exchange, frozen=True, kw_only=True):
     """The answer to a COUNT; `count` None: no number. `hll` is 256 raw registers."""
 
     filters: tuple[Filter, ...] = ()
@@ -101,7 +101,7 @@ class Counted(Answer, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
 
-class Compared(Answer, frozen=True, kw_only=True):
+class NegExchange(Exchange, frozen=True, kw_only=True):
     """A NIP-77 session: ids (hex) that only we have, and that only the relay has."""
 
     filter: Filter = Filter()

@@ -15,8 +15,8 @@ from nostr_client.network.check.findings import tests_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from nostr_client.network.check.answers import Counted, Reading
-    from nostr_client.network.check.ask_reading import Reader, Sample
+    from nostr_client.network.check.answers import CountExchange, ReqExchange
+    from nostr_client.network.check.ask_reading import ReadCheck, RelaySample
     from nostr_client.network.check.findings import Finding, Findings
     from nostr_client.network.check.probe import Probe
 
@@ -33,7 +33,9 @@ _SKETCHES: Final = 3
 class Teller:
     """Asks by COUNT, and by REQ for the true number."""
 
-    def __init__(self, probe: Probe, findings: Findings, reader: Reader, sample: Sample) -> None:
+    def __init__(
+        self, probe: Probe, findings: Findings, reader: ReadCheck, sample: RelaySample
+    ) -> None:
         self._probe = probe
         self._findings = findings
         self._reader = reader
@@ -95,7 +97,7 @@ class Teller:
         self._findings.add_all(findings)
         return counted.count is not None
 
-    async def _whole(self, filter: Filter) -> Reading | None:
+    async def _whole(self, filter: Filter) -> ReqExchange | None:
         asked = filter.replace(limit=PAGE) if filter.ids is None else filter
         reading = await self._reader.read(asked)
         return reading if self._sample.is_whole(reading) else None
@@ -171,7 +173,7 @@ class Teller:
         self._findings.right("count.zero")
 
 
-def _judged(counted: Counted, reading: Reading, registers: bool) -> list[Finding]:
+def _judged(counted: CountExchange, reading: ReqExchange, registers: bool) -> list[Finding]:
     found = [judge.exact(counted, reading.matching)]
     if registers:
         found.append(judge.registers(counted, reading.matching))

@@ -9,7 +9,7 @@ from nostr_client.codecs.filters import Filter
 from nostr_client.negentropy.encoding import ID_LIST, PROTOCOL_VERSION, varint
 from nostr_client.negentropy.storage import seal
 from nostr_client.network.check import judge_negentropy as judge
-from nostr_client.network.check.answers import End
+from nostr_client.network.check.answers import ExchangeEnd
 from nostr_client.network.check.ask_reading import PAGE
 from nostr_client.network.check.findings import tests_of
 from nostr_client.network.check.judge_reading import RECENT
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from nostr_client.codecs.event import Event
     from nostr_client.negentropy.storage import Storage
-    from nostr_client.network.check.answers import Compared
-    from nostr_client.network.check.ask_reading import Reader, Sample
+    from nostr_client.network.check.answers import NegExchange
+    from nostr_client.network.check.ask_reading import ReadCheck, RelaySample
     from nostr_client.network.check.findings import Findings
     from nostr_client.network.check.probe import Probe
 
@@ -39,7 +39,9 @@ limit."""
 class Comparer:
     """Runs every test of NIP-77."""
 
-    def __init__(self, probe: Probe, findings: Findings, reader: Reader, sample: Sample) -> None:
+    def __init__(
+        self, probe: Probe, findings: Findings, reader: ReadCheck, sample: RelaySample
+    ) -> None:
         self._probe = probe
         self._findings = findings
         self._reader = reader
@@ -76,7 +78,7 @@ class Comparer:
         reading = await self._reader.read(filter.replace(limit=PAGE))
         return (filter, reading.matching) if self._sample.is_whole(reading) else None
 
-    async def _names(self, compared: Compared, events: Sequence[Event]) -> None:
+    async def _names(self, compared: NegExchange, events: Sequence[Event]) -> None:
         self._findings.add(judge.names(compared, events))
         beyond = sorted(compared.need - {one.id for one in events})[:_IDS]
         if beyond:
@@ -96,7 +98,7 @@ class Comparer:
         compared = await self._probe.compare(filter, _sealed(inside))
         held = [one for key, one in self._reader.known.items() if key in inside]
         self._findings.add(judge.snapshot(compared, held))
-        if compared.end is not End.ANSWERED:
+        if compared.end is not ExchangeEnd.ANSWERED:
             self._findings.skip(f"a large session: {compared.in_words}", "neg.snapshot")
 
     async def _pages(self) -> dict[str, int]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.kinds import DELETION
 from nostr_client.network.check import judge_reading as judge
-from nostr_client.network.check.answers import End
+from nostr_client.network.check.answers import ExchangeEnd
 from nostr_client.network.check.findings import tests_of, wrong
 from nostr_client.store.rules import deletion
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from nostr_client.codecs.event import Event
-    from nostr_client.network.check.answers import Reading
+    from nostr_client.network.check.answers import ReqExchange
     from nostr_client.network.check.findings import Findings
     from nostr_client.network.check.probe import Probe
 
@@ -33,13 +33,13 @@ _LONG_ID: Final = "nostr-tally.check_" + "0123456789" * 4 + "012345"
 """64 characters, all of which NIP-01 allows."""
 
 
-class Sample(NamedTuple):
+class RelaySample(NamedTuple):
     """What a relay served: its first page, and whether it has more.
 
     `cap`: frames of a full page. `events`: each valid event so far, by id.
     """
 
-    page: Reading
+    page: ReqExchange
     more: bool
     events: Mapping[str, Event]
 
@@ -47,14 +47,14 @@ class Sample(NamedTuple):
     def cap(self) -> int:
         return len(self.page.events) if self.more else PAGE
 
-    def is_whole(self, reading: Reading) -> bool:
+    def is_whole(self, reading: ReqExchange) -> bool:
         """Whether a reading certainly has every event that matches."""
-        if reading.end is not End.ANSWERED or reading.forged or reading.malformed:
+        if reading.end is not ExchangeEnd.ANSWERED or reading.forged or reading.malformed:
             return False
         return len(reading.events) < self.cap
 
 
-class Reader:
+class ReadCheck:
     """Asks by REQ and judges each answer; `known` grows with each answer."""
 
     def __init__(self, probe: Probe, findings: Findings) -> None:
@@ -62,17 +62,17 @@ class Reader:
         self.findings = findings
         self.known: dict[str, Event] = {}
 
-    async def read(self, *filters: Filter, sub_id: str = "") -> Reading:
+    async def read(self, *filters: Filter, sub_id: str = "") -> ReqExchange:
         """Send one REQ. Raises NetworkError, Spent."""
         reading = await self.probe.read(*filters, sub_id=sub_id)
         self.findings.add_all(judge.each_answer(reading, self.probe.now()))
         self.known.update((one.id, one) for one in reading.matching)
         return reading
 
-    async def sample(self) -> Sample | None:
+    async def sample(self) -> RelaySample | None:
         """Return the first page and what lies around it; None if the relay serves nothing."""
         first = await self._first()
-        if first.end is not End.ANSWERED:
+        if first.end is not ExchangeEnd.ANSWERED:
             self.findings.skip(f"a REQ was not answered: {first.in_words}", *tests_of("read"))
             return None
         times = [one.created_at for one in first.matching]
@@ -91,16 +91,16 @@ class Reader:
         self.findings.add(judge.hint(first, below))
         more = bool((below.ids | above.ids) - first.ids)
         self.findings.right("read.answer", "read.frames", "read.repeats", "read.signatures")
-        return Sample(first, more, self.known)
+        return RelaySample(first, more, self.known)
 
-    async def _first(self) -> Reading:
+    async def _first(self) -> ReqExchange:
         # Some relays send nothing for an empty filter, others nothing for one with only times.
         first = await self.read(Filter(since=0, limit=PAGE))
-        if first.end is End.ANSWERED and not first.events and not self.probe.strays:
+        if first.end is ExchangeEnd.ANSWERED and not first.events and not self.probe.strays:
             first = await self.read(Filter(kinds=[1], limit=PAGE))
         return first
 
-    async def parts(self, sample: Sample) -> None:
+    async def parts(self, sample: RelaySample) -> None:
         """Read parts of the page, by every condition that a filter has."""
         events = sample.page.matching
         await self._by_conditions(sample, events)
@@ -114,7 +114,7 @@ class Reader:
         self.findings.right("read.order", "read.limit", "read.filter")
         self.findings.right("read.expired", "read.versions", "read.hint")
 
-    async def _by_conditions(self, sample: Sample, events: Sequence[Event]) -> None:
+    async def _by_conditions(self, sample: RelaySample, events: Sequence[Event]) -> None:
         """Test that filters of authors, kinds and tags return what the page showed."""
         author, kind = Counter((one.pubkey, one.kind) for one in events).most_common(1)[0][0]
         asked = [Filter(authors=[author], kinds=[kind], limit=PAGE)]
@@ -146,7 +146,7 @@ class Reader:
         known = {one.id for one in events if one.created_at == second}
         one = Filter(since=second, until=second, limit=PAGE)
         both = await self.read(one)
-        wider: dict[str, Reading] = {}
+        wider: dict[str, ReqExchange] = {}
         if not known <= both.ids:
             wider["until"] = await self.read(one.replace(until=second + 1))
             wider["since"] = await self.read(one.replace(since=second - 1))
@@ -157,7 +157,7 @@ class Reader:
         reading = await self.read(Filter(since=0, limit=_FEW))
         self.findings.add(judge.exactly(reading, events))
 
-    async def _several(self, sample: Sample, events: Sequence[Event]) -> None:
+    async def _several(self, sample: RelaySample, events: Sequence[Event]) -> None:
         """Test two filters with a second each."""
         seconds = sorted({one.created_at for one in events})
         if len(seconds) < 2:
@@ -175,7 +175,7 @@ class Reader:
 
     async def _long_id(self) -> None:
         reading = await self.probe.read(Filter(since=0, limit=1), sub_id=_LONG_ID)
-        if reading.end is not End.ANSWERED:
+        if reading.end is not ExchangeEnd.ANSWERED:
             text = f"A subscription id of 64 characters: {reading.in_words}."
             self.findings.add(wrong("read.id", text))
         self.findings.right("read.id")

@@ -17,7 +17,7 @@ from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.keys import KeySigner
 from nostr_client.codecs.kinds import APP_DATA, DELETION, TEXT_NOTE
 from nostr_client.network.check import judge_writing as judge
-from nostr_client.network.check.answers import End
+from nostr_client.network.check.answers import ExchangeEnd
 from nostr_client.network.check.findings import tests_of
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from nostr_client.codecs.event import Event
     from nostr_client.codecs.keys import Signer
-    from nostr_client.network.check.answers import Reading
+    from nostr_client.network.check.answers import ReqExchange
     from nostr_client.network.check.findings import Findings
     from nostr_client.network.check.probe import Probe
 
@@ -36,7 +36,7 @@ _LASTS: Final = 3600
 _TEXT: Final = "a check of this relay by nostr-tally; the check deletes it"
 
 
-class Writer:
+class WriteCheck:
     """Runs every test that writes. `name` makes the `d` tag of a check unique."""
 
     def __init__(
@@ -74,7 +74,7 @@ class Writer:
         served = await self._by_id(note)
         self._findings.add(judge.stored(answer, served, note.id))
         self._findings.right("write.stored")
-        if answer.end is End.ANSWERED and note.id in served.ids:
+        if answer.end is ExchangeEnd.ANSWERED and note.id in served.ids:
             self._written.append(note)
             return note
         self._findings.skip("it does not store our note", *tests_of("write"))
@@ -94,7 +94,7 @@ class Writer:
         now = self._probe.now()
         newer, older = [await self._sign(APP_DATA, at, ("d", self._d)) for at in (now, now - 60)]
         answer = await self._probe.publish(newer)
-        if answer.end is not End.ANSWERED:
+        if answer.end is not ExchangeEnd.ANSWERED:
             self._findings.skip(f"it takes no kind {APP_DATA}: {answer.in_words}", "write.versions")
             return
         self._written.append(newer)
@@ -121,7 +121,7 @@ class Writer:
         self._findings.add(judge.foreign(await self._by_id(note), note.id))
         self._findings.right("write.foreign")
         answer = await self._probe.publish((await self._signer.sign(template)).event)
-        if answer.end is not End.ANSWERED:
+        if answer.end is not ExchangeEnd.ANSWERED:
             self._findings.skip(f"it takes no deletion: {answer.in_words}", "write.deletion")
             return
         served = await self._by_id(note)
@@ -137,7 +137,7 @@ class Writer:
             template = _deletion(self._written, self._probe.now() + 1)
             await self._probe.publish((await self._signer.sign(template)).event)
 
-    async def _by_id(self, event: Event) -> Reading:
+    async def _by_id(self, event: Event) -> ReqExchange:
         return await self._probe.read(Filter(ids=[event.id]))
 
     async def _note(self, text: str, expires: int) -> Event:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
-class Outcome(StrEnum):
+class CheckOutcome(StrEnum):
     """The outcome of a test."""
 
     RIGHT = "right"
@@ -26,7 +26,7 @@ class Finding(msgspec.Struct, frozen=True):
     """One test: `text` is a sentence about the relay, or the reason why it was not tested."""
 
     test: str
-    outcome: Outcome
+    outcome: CheckOutcome
     text: str
 
 
@@ -92,7 +92,7 @@ class CheckReport(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def wrong(self) -> tuple[Finding, ...]:
         """The defects."""
-        return tuple(one for one in self.findings if one.outcome is Outcome.WRONG)
+        return tuple(one for one in self.findings if one.outcome is CheckOutcome.WRONG)
 
     def of(self, test: str) -> Finding:
         """Return the finding of one test. Raises KeyError."""
@@ -104,7 +104,12 @@ class CheckReport(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
 
-_WEIGHT: Final = (Outcome.NOT_TESTED, Outcome.RIGHT, Outcome.NOTED, Outcome.WRONG)
+_WEIGHT: Final = (
+    CheckOutcome.NOT_TESTED,
+    CheckOutcome.RIGHT,
+    CheckOutcome.NOTED,
+    CheckOutcome.WRONG,
+)
 
 
 class Findings:
@@ -129,27 +134,27 @@ class Findings:
     def right(self, *tests: str) -> None:
         """Note that these tests ran; without a finding the relay is right."""
         for test in tests:
-            self.add(Finding(test, Outcome.RIGHT, TESTS[test]))
+            self.add(Finding(test, CheckOutcome.RIGHT, TESTS[test]))
 
     def skip(self, why: str, *tests: str) -> None:
         """Note why these tests could not run."""
         for test in tests:
-            self.add(Finding(test, Outcome.NOT_TESTED, why))
+            self.add(Finding(test, CheckOutcome.NOT_TESTED, why))
 
     def all(self, why: str) -> tuple[Finding, ...]:
         """Return a finding for every test; `why`: the reason for tests that did not run."""
-        lacking = {test: Finding(test, Outcome.NOT_TESTED, why) for test in TESTS}
+        lacking = {test: Finding(test, CheckOutcome.NOT_TESTED, why) for test in TESTS}
         return tuple((lacking | self.found)[test] for test in TESTS)
 
 
 def wrong(test: str, text: str) -> Finding:
     """Make a finding of a defect."""
-    return Finding(test, Outcome.WRONG, text)
+    return Finding(test, CheckOutcome.WRONG, text)
 
 
 def noted(test: str, text: str) -> Finding:
     """Make a finding of a limit or a choice that a client should know."""
-    return Finding(test, Outcome.NOTED, text)
+    return Finding(test, CheckOutcome.NOTED, text)
 
 
 def tests_of(*rooms: str) -> Sequence[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from nostr_client import hll
 from nostr_client.codecs.display import plural
 from nostr_client.codecs.reasons import Reason
-from nostr_client.network.check.answers import End
+from nostr_client.network.check.answers import ExchangeEnd
 from nostr_client.network.check.findings import Finding, noted, wrong
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from nostr_client.codecs.event import Event
     from nostr_client.codecs.filters import Filter
-    from nostr_client.network.check.answers import Counted
+    from nostr_client.network.check.answers import CountExchange
 
 OFFSETS: Final = range(8, 24)
 """The offsets that a filter can have (NIP-45)."""
@@ -24,22 +24,22 @@ _FAR: Final = 0.35
 """Relative error that an approximate count may have: five and a half standard errors."""
 
 
-def refused(counted: Counted) -> Finding | None:
+def refused(counted: CountExchange) -> Finding | None:
     """How a COUNT was refused; None if it was answered."""
     if counted.count is not None:
         return _warned(counted)
     if counted.malformed:
         return wrong("count.answer", f"Its answer to COUNT is invalid: {counted.malformed[0]}.")
-    if counted.end is End.CLOSED and counted.is_refused:
+    if counted.end is ExchangeEnd.CLOSED and counted.is_refused:
         what = "has no COUNT" if counted.about is Reason.UNSUPPORTED else "refuses a COUNT"
         return noted("count.answer", f"It {what}, and says so by CLOSED: {counted.reason!r}.")
-    if counted.end is End.CLOSED:
+    if counted.end is ExchangeEnd.CLOSED:
         text = f"It refuses a COUNT for a reason without a prefix: {counted.reason!r}."
         return wrong("count.answer", text)
     return wrong("count.answer", f"A COUNT is not refused by CLOSED: {counted.in_words}.")
 
 
-def _warned(counted: Counted) -> Finding | None:
+def _warned(counted: CountExchange) -> Finding | None:
     for warning in counted.warnings:
         if warning.startswith("hll"):
             return wrong("count.registers", f"Its registers are invalid: {warning}.")
@@ -47,7 +47,7 @@ def _warned(counted: Counted) -> Finding | None:
     return None
 
 
-def exact(counted: Counted, events: Sequence[Event]) -> Finding | None:
+def exact(counted: CountExchange, events: Sequence[Event]) -> Finding | None:
     """The count is the number of `events`, all that the relay serves for the filter."""
     truth, count = len({one.id for one in events}), counted.count
     if count is None or count == truth:
@@ -75,7 +75,7 @@ def _approximate(count: int, truth: int, asked: str) -> Finding:
     return noted("count.exact", text)
 
 
-def limited(counted: Counted, truth: int) -> Finding | None:
+def limited(counted: CountExchange, truth: int) -> Finding | None:
     """`limit` with a COUNT has no effect; `truth`: the number of events that match without it."""
     asked = counted.filters[0].limit
     if counted.count is None or asked is None or counted.count == truth:
@@ -85,7 +85,7 @@ def limited(counted: Counted, truth: int) -> Finding | None:
     return wrong("count.limit", f"It counts {counted.count} of {truth} with `limit` {asked}.")
 
 
-def union(counted: Counted, each: Sequence[int], truth: int) -> Finding | None:
+def union(counted: CountExchange, each: Sequence[int], truth: int) -> Finding | None:
     """Several filters count as their union; `each`: the events of each, `truth`: those of the
     union."""
     count = counted.count
@@ -102,7 +102,7 @@ def union(counted: Counted, each: Sequence[int], truth: int) -> Finding | None:
     return wrong("count.union", f"Of several filters in a COUNT it counts {said}.")
 
 
-def false_zero(given: Counted) -> Finding | None:
+def false_zero(given: CountExchange) -> Finding | None:
     """An invalid filter gets no count."""
     if given.count is not None:
         return wrong("count.zero", f"It counts {given.count} for an invalid filter.")
@@ -111,7 +111,7 @@ def false_zero(given: Counted) -> Finding | None:
     return wrong("count.zero", f"An invalid filter is not refused by CLOSED: {given.in_words}.")
 
 
-def registers(counted: Counted, events: Sequence[Event]) -> Finding | None:
+def registers(counted: CountExchange, events: Sequence[Event]) -> Finding | None:
     """The registers match the authors of `events`, all that the relay serves."""
     asked = counted.filters[0]
     offset = hll.offset(asked.to_dict())

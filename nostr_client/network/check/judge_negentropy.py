@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from nostr_client.codecs.display import plural
 from nostr_client.codecs.reasons import Reason, is_overflow, max_records, means_neg_unsupported
-from nostr_client.network.check.answers import End
+from nostr_client.network.check.answers import ExchangeEnd
 from nostr_client.network.check.findings import Finding, noted, wrong
 
 if TYPE_CHECKING:
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from nostr_client.codecs.event import Event
-    from nostr_client.network.check.answers import Answer, Compared, Reading
+    from nostr_client.network.check.answers import Exchange, NegExchange, ReqExchange
 
 VERSION: Final = b"\x61"
 """The answer to an unknown version: the relay's own version."""
 
 
-def refused(compared: Compared) -> Finding | None:
+def refused(compared: NegExchange) -> Finding | None:
     """How a NEG-OPEN was refused; None if the session came to its end."""
-    if compared.end is End.ANSWERED and not compared.malformed:
+    if compared.end is ExchangeEnd.ANSWERED and not compared.malformed:
         return None
     if compared.malformed:
         return wrong(
@@ -33,7 +33,7 @@ def refused(compared: Compared) -> Finding | None:
     return _refusal(compared)
 
 
-def _refusal(compared: Compared) -> Finding:
+def _refusal(compared: NegExchange) -> Finding:
     reason = compared.reason
     if compared.label == "NEG-ERROR":
         return wrong("neg.refusal", f"It says NEG-ERROR for NEG-ERR: {reason!r}.")
@@ -43,17 +43,17 @@ def _refusal(compared: Compared) -> Finding:
         return noted("neg.answer", f"{text} It says {reason!r}.")
     if compared.about is Reason.UNSUPPORTED or means_neg_unsupported(reason):
         return noted("neg.answer", f"It has no NIP-77: {compared.in_words}.")
-    if compared.end is End.CLOSED:
+    if compared.end is ExchangeEnd.CLOSED:
         return noted("neg.answer", f"It refuses NIP-77: {reason!r}.")
     return wrong("neg.answer", f"A NEG-OPEN is not refused by NEG-ERR: {compared.in_words}.")
 
 
-def names(compared: Compared, events: Sequence[Event]) -> Finding | None:
+def names(compared: NegExchange, events: Sequence[Event]) -> Finding | None:
     """A session in which we have nothing names every event that the relay serves for the filter.
 
     `events`: all of them. `withheld` judges any further names.
     """
-    if compared.end is not End.ANSWERED:
+    if compared.end is not ExchangeEnd.ANSWERED:
         return None
     lacking = {one.id for one in events} - compared.need
     if not lacking:
@@ -63,17 +63,17 @@ def names(compared: Compared, events: Sequence[Event]) -> Finding | None:
     return wrong("neg.names", f"{text} that it serves for {compared.filter.to_json()}.")
 
 
-def withheld(named: AbstractSet[str], served: Reading) -> Finding | None:
+def withheld(named: AbstractSet[str], served: ReqExchange) -> Finding | None:
     """A REQ by ids returns every event that a session names."""
     lacking = named - served.ids
-    if not lacking or served.end is not End.ANSWERED:
+    if not lacking or served.end is not ExchangeEnd.ANSWERED:
         return None
     return wrong("neg.names", f"It names {plural(len(lacking), 'id')} that it does not serve.")
 
 
-def snapshot(compared: Compared, events: Sequence[Event]) -> Finding | None:
+def snapshot(compared: NegExchange, events: Sequence[Event]) -> Finding | None:
     """A session compares all of `events`, which we have and the relay serves."""
-    if compared.end is not End.ANSWERED:
+    if compared.end is not ExchangeEnd.ANSWERED:
         return None
     lacking = [one for one in events if one.id in compared.have]
     if not lacking:
@@ -86,33 +86,33 @@ def snapshot(compared: Compared, events: Sequence[Event]) -> Finding | None:
     return wrong("neg.snapshot", text)
 
 
-def version(compared: Compared) -> Finding | None:
+def version(compared: NegExchange) -> Finding | None:
     """An unknown version is answered with the version that the relay supports."""
-    if compared.end is End.ANSWERED and compared.first == VERSION:
+    if compared.end is ExchangeEnd.ANSWERED and compared.first == VERSION:
         return None
-    if compared.end is End.ANSWERED:
+    if compared.end is ExchangeEnd.ANSWERED:
         return wrong("neg.version", f"It answers version 2 by {compared.first[:4].hex()}, not 61.")
-    if compared.end is End.CLOSED:
+    if compared.end is ExchangeEnd.CLOSED:
         return wrong("neg.version", f"It refuses version 2 and names none: {compared.reason!r}.")
     return wrong("neg.version", f"It does not answer version 2 by 61: {compared.in_words}.")
 
 
-def refusal(given: Answer) -> Finding | None:
+def refusal(given: Exchange) -> Finding | None:
     """An invalid message ends the session with NEG-ERR."""
     if given.label == "NEG-ERR":
         return None
     if given.label == "NEG-ERROR":
         return wrong("neg.refusal", f"It says NEG-ERROR for NEG-ERR: {given.reason!r}.")
-    if given.end is End.ANSWERED:
+    if given.end is ExchangeEnd.ANSWERED:
         return wrong("neg.refusal", "It answers an invalid negentropy message.")
     return wrong("neg.refusal", f"An invalid message: {given.in_words}, and no NEG-ERR.")
 
 
-def frame(given: Compared, size: int) -> Finding | None:
+def frame(given: NegExchange, size: int) -> Finding | None:
     """A message of `size` characters is accepted, or refused with a reason."""
-    if given.end is End.ANSWERED:
+    if given.end is ExchangeEnd.ANSWERED:
         return noted("neg.frame", f"It takes messages of {size} characters.")
-    if given.end in (End.CLOSED, End.NOTICE):
+    if given.end in (ExchangeEnd.CLOSED, ExchangeEnd.NOTICE):
         text = f"It refuses a message of {size} characters: {given.reason!r}."
         return noted("neg.frame", text)
     return wrong("neg.frame", f"At a message of {size} characters {given.in_words}.")

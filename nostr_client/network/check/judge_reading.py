@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Final
 from nostr_client.codecs.display import plural
 from nostr_client.codecs.kinds import DELETION
 from nostr_client.codecs.messages import Hint
-from nostr_client.network.check.answers import End
+from nostr_client.network.check.answers import ExchangeEnd
 from nostr_client.network.check.findings import Finding, noted, wrong
-from nostr_client.store.rules import Address, d_of, deletion, expiration, is_deletable
+from nostr_client.store.rules import Coordinate, d_of, deletion, expiration, is_deletable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from nostr_client.codecs.event import Event
-    from nostr_client.network.check.answers import Answer, Reading
+    from nostr_client.network.check.answers import Exchange, ReqExchange
 
 RECENT: Final = 60
 """Seconds before the check in which an event may still have arrived while it ran."""
 
 
-def each_answer(reading: Reading, now: int) -> list[Finding | None]:
+def each_answer(reading: ReqExchange, now: int) -> list[Finding | None]:
     """Rules for every answer to a REQ."""
     return [
         answer(reading),
@@ -38,16 +38,16 @@ def each_answer(reading: Reading, now: int) -> list[Finding | None]:
     ]
 
 
-def answer(reading: Answer) -> Finding | None:
+def answer(reading: Exchange) -> Finding | None:
     """A REQ ends by EOSE."""
-    if reading.end is End.ANSWERED:
+    if reading.end is ExchangeEnd.ANSWERED:
         return None
-    if reading.end is End.CLOSED:
+    if reading.end is ExchangeEnd.CLOSED:
         return noted("read.answer", f"It refuses a REQ: {reading.reason!r}.")
     return wrong("read.answer", f"A REQ is not ended by EOSE: {reading.in_words}.")
 
 
-def frames(reading: Answer) -> Finding | None:
+def frames(reading: Exchange) -> Finding | None:
     """Every frame is a message."""
     if not reading.malformed:
         return None
@@ -55,7 +55,7 @@ def frames(reading: Answer) -> Finding | None:
     return wrong("read.frames", f"It sends {many} that no NIP has: {reading.malformed[0]}.")
 
 
-def matches(reading: Reading) -> Finding | None:
+def matches(reading: ReqExchange) -> Finding | None:
     """Only events that match come."""
     strange = [e for e in reading.events if not any(f.matches(e) for f in reading.filters)]
     if not strange:
@@ -65,7 +65,7 @@ def matches(reading: Reading) -> Finding | None:
     return wrong("read.filter", f"{text} {asked}.")
 
 
-def signatures(reading: Reading) -> Finding | None:
+def signatures(reading: ReqExchange) -> Finding | None:
     """Ids and signatures are valid."""
     if not reading.forged:
         return None
@@ -75,7 +75,7 @@ def signatures(reading: Reading) -> Finding | None:
     )
 
 
-def repeats(reading: Reading) -> Finding | None:
+def repeats(reading: ReqExchange) -> Finding | None:
     """No event comes twice."""
     twice = sum(times > 1 for times in Counter(one.id for one in reading.events).values())
     if not twice:
@@ -85,7 +85,7 @@ def repeats(reading: Reading) -> Finding | None:
     )
 
 
-def limit(reading: Reading) -> Finding | None:
+def limit(reading: ReqExchange) -> Finding | None:
     """No more events come than the limit says."""
     if len(reading.filters) != 1 or reading.filters[0].limit is None:
         return None
@@ -96,7 +96,7 @@ def limit(reading: Reading) -> Finding | None:
     return wrong("read.limit", f"For `limit` {most} it sends {sent}.")
 
 
-def order(reading: Reading) -> Finding | None:
+def order(reading: ReqExchange) -> Finding | None:
     """The newest event comes first (NIP-01)."""
     times = [one.created_at for one in reading.matching]
     if len(reading.filters) != 1 or reading.filters[0].limit is None or len(set(times)) < 2:
@@ -108,7 +108,7 @@ def order(reading: Reading) -> Finding | None:
     return wrong("read.order", "It sends events in no order of time.")
 
 
-def expired(reading: Reading, now: int) -> Finding | None:
+def expired(reading: ReqExchange, now: int) -> Finding | None:
     """Events that expired before the check began do not come (NIP-40)."""
     ends = [expiration(one) for one in reading.matching]
     gone = sum(end is not None and end < now - RECENT for end in ends)
@@ -117,12 +117,12 @@ def expired(reading: Reading, now: int) -> Finding | None:
     return wrong("read.expired", f"It serves {plural(gone, 'event')} that expired before.")
 
 
-def versions(reading: Reading) -> Finding | None:
+def versions(reading: ReqExchange) -> Finding | None:
     """One version of each replaceable or addressable event comes."""
-    found: Counter[Address] = Counter()
+    found: Counter[Coordinate] = Counter()
     for event in {one.id: one for one in reading.matching}.values():
         if (d := d_of(event)) is not None:
-            found[Address(event.kind, event.pubkey, d)] += 1
+            found[Coordinate(event.kind, event.pubkey, d)] += 1
     several = [address for address, times in found.items() if times > 1]
     if not several:
         return None
@@ -131,7 +131,7 @@ def versions(reading: Reading) -> Finding | None:
     return wrong("read.versions", text)
 
 
-def newest(page: Reading, above: Reading, now: int) -> Finding | None:
+def newest(page: ReqExchange, above: ReqExchange, now: int) -> Finding | None:
     """A page has the newest events; `above`: what the relay has from its newest second on."""
     stamps = [one.created_at for one in page.matching]
     old = [one for one in above.matching if one.created_at < now - RECENT]
@@ -142,7 +142,7 @@ def newest(page: Reading, above: Reading, now: int) -> Finding | None:
     return wrong("read.order", text)
 
 
-def page(first: Reading, rest: Reading) -> Finding | None:
+def page(first: ReqExchange, rest: ReqExchange) -> Finding | None:
     """How many events one REQ returns; `rest`: what the relay has at and below the oldest."""
     asked = first.filters[0].limit
     more = rest.ids - first.ids
@@ -156,21 +156,23 @@ def page(first: Reading, rest: Reading) -> Finding | None:
     return noted("read.page", f"One REQ brings {plural(len(first.events), 'event')} at most.")
 
 
-def hint(first: Reading, rest: Reading) -> Finding | None:
+def hint(first: ReqExchange, rest: ReqExchange) -> Finding | None:
     """EOSE describes the rest correctly (NIP-67)."""
     more = bool(rest.ids - first.ids)
     if first.hint is None:
         return noted("read.hint", "It says nothing at EOSE of what it did not send (NIP-67).")
     if first.hint is Hint.FINISH and more:
         return wrong("read.hint", "It says `finish` at EOSE and holds more.")
-    if first.hint is Hint.MORE and rest.end is End.ANSWERED and not more:
+    if first.hint is Hint.MORE and rest.end is ExchangeEnd.ANSWERED and not more:
         return wrong("read.hint", "It says `more` at EOSE and holds no more.")
     return None
 
 
-def known_come(test: str, reading: Reading, expected: Collection[str], what: str) -> Finding | None:
+def known_come(
+    test: str, reading: ReqExchange, expected: Collection[str], what: str
+) -> Finding | None:
     """Events that the relay sent before also come for another filter that they match."""
-    if reading.end is not End.ANSWERED:
+    if reading.end is not ExchangeEnd.ANSWERED:
         return None
     lacking = set(expected) - reading.ids
     if not lacking:
@@ -179,10 +181,10 @@ def known_come(test: str, reading: Reading, expected: Collection[str], what: str
 
 
 def seconds(
-    second: int, both: Reading, wider: Mapping[str, Reading], known: Collection[str]
+    second: int, both: ReqExchange, wider: Mapping[str, ReqExchange], known: Collection[str]
 ) -> Finding | None:
     """`since` and `until` include their second; `wider`: readings with one end moved by one."""
-    if both.end is not End.ANSWERED or set(known) <= both.ids:
+    if both.end is not ExchangeEnd.ANSWERED or set(known) <= both.ids:
         return None
     for name, reading in wider.items():
         if set(known) <= reading.ids:
@@ -190,10 +192,10 @@ def seconds(
     return wrong("read.range", f"`since` and `until` {second} bring less than it holds there.")
 
 
-def exactly(reading: Reading, page_events: Sequence[Event]) -> Finding | None:
+def exactly(reading: ReqExchange, page_events: Sequence[Event]) -> Finding | None:
     """A small limit is filled, with the newest; `page_events`: those of the first page."""
     most = reading.filters[0].limit or 0
-    if reading.end is not End.ANSWERED or len(page_events) < most:
+    if reading.end is not ExchangeEnd.ANSWERED or len(page_events) < most:
         return None
     if len(reading.events) < most:
         text = f"For `limit` {most} it sends {len(reading.events)}, and holds more."
@@ -204,22 +206,22 @@ def exactly(reading: Reading, page_events: Sequence[Event]) -> Finding | None:
     return None
 
 
-def refusal(given: Answer) -> Finding | None:
+def refusal(given: Exchange) -> Finding | None:
     """An invalid filter is refused by CLOSED with a prefix."""
-    if given.end is End.ANSWERED:
+    if given.end is ExchangeEnd.ANSWERED:
         return wrong("read.refusal", "It answers an invalid filter as if it were valid.")
     if given.is_refused:
         return None
     return wrong("read.refusal", f"An invalid filter is not refused by CLOSED: {_form(given)}.")
 
 
-def _form(given: Answer) -> str:
-    if given.end is not End.CLOSED:
+def _form(given: Exchange) -> str:
+    if given.end is not ExchangeEnd.CLOSED:
         return given.in_words
     return f"the reason has no prefix: {given.reason!r}"
 
 
-def deleted(deletions: Iterable[Event], served: Reading) -> Finding | None:
+def deleted(deletions: Iterable[Event], served: ReqExchange) -> Finding | None:
     """Events that their author deleted do not come; `served`: a REQ for the deleted ids."""
     asked: dict[str, list[Event]] = {}
     for one in deletions:
@@ -239,7 +241,7 @@ def _own(event: Event, asked: Mapping[str, Sequence[Event]]) -> bool:
     return any(one.pubkey == event.pubkey for one in asked.get(event.id, ()))
 
 
-def strays(late: Collection[str], first: Reading) -> Finding | None:
+def strays(late: Collection[str], first: ReqExchange) -> Finding | None:
     """Stored events come before EOSE. `late`: ids of events for requests that were over."""
     if len(late) < 3:
         return None
@@ -247,7 +249,7 @@ def strays(late: Collection[str], first: Reading) -> Finding | None:
     return wrong("read.frames" if first.events else "read.answer", text)
 
 
-def stated_page_limit(said: int, first: Reading, more: bool) -> Finding | None:
+def stated_page_limit(said: int, first: ReqExchange, more: bool) -> Finding | None:
     """The page limit of the NIP-11 document is the relay's; `more`: it has more than it sent."""
     asked, sent = first.filters[0].limit or 0, len(first.events)
     if sent > said:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from nostr_client.codecs.display import plural
-from nostr_client.network.check.answers import End
-from nostr_client.network.check.findings import Finding, Outcome, noted, wrong
+from nostr_client.network.check.answers import ExchangeEnd
+from nostr_client.network.check.findings import CheckOutcome, Finding, noted, wrong
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from nostr_client.codecs.nip11 import RelayInfo
-    from nostr_client.network.check.answers import Answer
+    from nostr_client.network.check.answers import Exchange
 
 _OFF: Final = 60.0
 """Seconds that a clock may be off: relays refuse events with an error of a few minutes."""
@@ -33,9 +33,9 @@ def nips(info: RelayInfo, found: Mapping[str, Finding]) -> Finding | None:
     false, more = [], []
     for nip, (test, name) in SHOWN.items():
         one = found.get(test)
-        if one is None or one.outcome is Outcome.NOT_TESTED:
+        if one is None or one.outcome is CheckOutcome.NOT_TESTED:
             continue
-        there = one.outcome is Outcome.RIGHT
+        there = one.outcome is CheckOutcome.RIGHT
         if info.supports(nip) and not there:
             false.append(f"{nip} ({name})")
         elif there and not info.supports(nip):
@@ -66,14 +66,14 @@ def clock(said: float, now: float) -> Finding | None:
     return wrong("clock", f"Its clock is {plural(round(abs(off)), 'second')} {way}.")
 
 
-def spelling(tried: Mapping[str, Answer | None]) -> Finding | None:
+def spelling(tried: Mapping[str, Exchange | None]) -> Finding | None:
     """AUTH is accepted for each spelling of the URL. None in `tried`: no challenge came."""
     answers = {url: one for url, one in tried.items() if one is not None}
-    taken = [url for url, one in answers.items() if one.end is End.ANSWERED]
+    taken = [url for url, one in answers.items() if one.end is ExchangeEnd.ANSWERED]
     refused = [url for url in answers if url not in taken]
     if taken and refused:
         return wrong("auth.spelling", f"It takes AUTH for {taken[0]} and not for {refused[0]}.")
-    silent = [one for one in answers.values() if one.end is not End.CLOSED]
+    silent = [one for one in answers.values() if one.end is not ExchangeEnd.CLOSED]
     if not taken and silent:
         return wrong("auth.spelling", f"AUTH gets no OK: {silent[0].in_words}.")
     return None

@@ -4,71 +4,73 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nostr_client.network.check.answers import End
+from nostr_client.network.check.answers import ExchangeEnd
 from nostr_client.network.check.findings import Finding, noted, wrong
 
 if TYPE_CHECKING:
-    from nostr_client.network.check.answers import Answer, Counted, Reading
+    from nostr_client.network.check.answers import CountExchange, Exchange, ReqExchange
 
 
-def stored(answer: Answer, served: Reading, event_id: str) -> Finding | None:
+def stored(answer: Exchange, served: ReqExchange, event_id: str) -> Finding | None:
     """An event that the relay accepted comes back."""
-    if answer.end is End.CLOSED:
+    if answer.end is ExchangeEnd.CLOSED:
         return noted("write.stored", f"It refuses our event: {answer.reason!r}.")
-    if answer.end is not End.ANSWERED:
+    if answer.end is not ExchangeEnd.ANSWERED:
         return wrong("write.stored", f"An EVENT gets no OK: {answer.in_words}.")
     if event_id in served.ids:
         return None
     return wrong("write.stored", "It says OK to an event and does not serve it.")
 
 
-def forged(answer: Answer, served: Reading) -> Finding | None:
+def forged(answer: Exchange, served: ReqExchange) -> Finding | None:
     """An event with an invalid signature is refused."""
     if served.events:
         return wrong("write.forged", "It accepts an event whose signature is invalid.")
-    if answer.end is End.ANSWERED:
+    if answer.end is ExchangeEnd.ANSWERED:
         return wrong("write.forged", "It says OK to an event whose signature is invalid.")
-    if answer.end is not End.CLOSED:
+    if answer.end is not ExchangeEnd.CLOSED:
         return wrong("write.forged", f"A forged event gets no OK: {answer.in_words}.")
     return None
 
 
-def repeated(answer: Answer) -> Finding | None:
+def repeated(answer: Exchange) -> Finding | None:
     """An event that the relay already has gets OK true (NIP-01)."""
-    if answer.end is End.ANSWERED:
+    if answer.end is ExchangeEnd.ANSWERED:
         return None
     return wrong("write.repeated", f"An event that it has already: {answer.in_words}.")
 
 
-def older(served: Reading, newer: str) -> Finding | None:
+def older(served: ReqExchange, newer: str) -> Finding | None:
     """Only the newer version of an addressable event stays."""
     if served.ids <= {newer}:
         return None
     return wrong("write.versions", "It serves the older version of an addressable event.")
 
 
-def expired(served: Reading) -> Finding | None:
+def expired(served: ReqExchange) -> Finding | None:
     """An event that expired before it was sent does not come (NIP-40)."""
     if not served.events:
         return None
     return wrong("write.expired", "It stores and serves an event that had expired (NIP-40).")
 
 
-def ephemeral(served: Reading) -> Finding | None:
+def ephemeral(served: ReqExchange) -> Finding | None:
     """An ephemeral event is not stored (NIP-01)."""
     if not served.events:
         return None
     return wrong("write.ephemeral", "It stores an event of an ephemeral kind.")
 
 
-def foreign(served: Reading, event_id: str) -> Finding | None:
+def foreign(served: ReqExchange, event_id: str) -> Finding | None:
     """A deletion by another key has no effect (NIP-09)."""
-    if event_id in served.ids or served.end is not End.ANSWERED:
+    if event_id in served.ids or served.end is not ExchangeEnd.ANSWERED:
         return None
     return wrong("write.foreign", "A deletion by another key deleted our event.")
 
 
-def deleted(served: Reading, again: Reading, counted: Counted | None) -> Finding | None:
+def deleted(
+    served: ReqExchange, again: ReqExchange, counted: CountExchange | None
+) -> Finding | None:
     """A deleted event is gone. `again`: after it was sent once more; `counted`: its COUNT."""
     if served.events:
         return wrong("write.deletion", "It serves an event that its author deleted (NIP-09).")

@@ -19,7 +19,13 @@ from nostr_client.codecs.reasons import Reason, classify
 from nostr_client.errors import MalformedMessage, NegentropyError, NetworkError, RelayError, clip
 from nostr_client.negentropy.reconcile import Initiator
 from nostr_client.network.access.budget import admitted
-from nostr_client.network.check.answers import Answer, Compared, Counted, End, Reading
+from nostr_client.network.check.answers import (
+    CountExchange,
+    Exchange,
+    ExchangeEnd,
+    NegExchange,
+    ReqExchange,
+)
 from nostr_client.protocol.auth import auth_template
 
 if TYPE_CHECKING:
@@ -47,7 +53,7 @@ _CONNECTIONS: Final = 8
 _FRAME: Final = 50_000
 """Bytes of our negentropy messages before hex, as in a sync."""
 
-AnswerT = TypeVar("AnswerT", bound=Answer)
+AnswerT = TypeVar("AnswerT", bound=Exchange)
 
 
 class Spent(Exception):
@@ -66,7 +72,7 @@ class Raw(NamedTuple):
     """What arrived for one message. `final`: the frame that ended it."""
 
     frames: list[_Frame]
-    end: End
+    end: ExchangeEnd
     reason: str
     final: _Frame | None = None
 
@@ -170,14 +176,14 @@ class Probe:
 
     # Exchanges.
 
-    async def read(self, *filters: Filter, sub_id: str = "") -> Reading:
+    async def read(self, *filters: Filter, sub_id: str = "") -> ReqExchange:
         """Ask for stored events. Raises NetworkError, Spent; safe to cancel."""
         sub_id = sub_id or self._new_id("r")
         raw = await self._authorized(wire.Req(sub_id, filters).to_json(), sub_id, wire.Eose)
-        if raw.end is End.ANSWERED:
+        if raw.end is ExchangeEnd.ANSWERED:
             await self._send(wire.Close(sub_id).to_json())
         events = self._events(raw, sub_id)
-        return Reading(
+        return ReqExchange(
             filters=filters,
             events=tuple(events),
             forged=await _forged(events),
@@ -187,22 +193,22 @@ class Probe:
             **raw.about(),
         )
 
-    async def count(self, *filters: Filter) -> Counted:
+    async def count(self, *filters: Filter) -> CountExchange:
         """Ask for a count. Raises NetworkError, Spent; safe to cancel."""
         return await self._count(filters, [one.to_dict() for one in filters])
 
-    async def count_raw(self, filter: dict[str, object]) -> Counted:
+    async def count_raw(self, filter: dict[str, object]) -> CountExchange:
         """Ask for a count with any JSON as the filter. Raises NetworkError, Spent."""
         return await self._count((), [filter])
 
-    async def _count(self, filters: tuple[Filter, ...], asked: Sequence[object]) -> Counted:
+    async def _count(self, filters: tuple[Filter, ...], asked: Sequence[object]) -> CountExchange:
         query_id = self._new_id("c")
         text = json.dumps(["COUNT", query_id, *asked], ensure_ascii=False)
         raw = await self._authorized(text, query_id, wire.CountAnswer)
         found = None if raw.final is None else raw.final.message
         if not isinstance(found, wire.CountAnswer):
-            return Counted(filters=filters, **raw.about())
-        return Counted(
+            return CountExchange(filters=filters, **raw.about())
+        return CountExchange(
             filters=filters,
             count=found.count,
             approximate=bool(found.approximate),
@@ -212,7 +218,7 @@ class Probe:
             **raw.about(),
         )
 
-    async def compare(self, filter: Filter, storage: Storage) -> Compared:
+    async def compare(self, filter: Filter, storage: Storage) -> NegExchange:
         """Run one NIP-77 session to its end. Raises NetworkError, Spent; safe to cancel."""
         sub_id, engine = self._new_id("n"), Initiator(storage, frame_limit=_FRAME)
         text = wire.NegOpen(sub_id, filter, engine.initiate()).to_json()
@@ -228,12 +234,12 @@ class Probe:
             broken, sent = _turn(engine, message.message, have, need)
             if sent is None or engine.rounds >= _MOST_ROUNDS:
                 broken = broken or ("" if sent is None else "it does not come to an end")
-                raw = raw._replace(end=End.CLOSED, reason=broken) if broken else raw
+                raw = raw._replace(end=ExchangeEnd.CLOSED, reason=broken) if broken else raw
                 break
             text = wire.NegMsg(sub_id, sent).to_json()
-        if raw.end is End.ANSWERED:
+        if raw.end is ExchangeEnd.ANSWERED:
             await self._send(wire.NegClose(sub_id).to_json())
-        return Compared(
+        return NegExchange(
             filter=filter,
             have=frozenset(have),
             need=frozenset(need),
@@ -243,31 +249,31 @@ class Probe:
             **raw.about(),
         )
 
-    async def negotiate(self, filter: Filter, hex_text: str) -> Compared:
+    async def negotiate(self, filter: Filter, hex_text: str) -> NegExchange:
         """Return the first answer to a NEG-OPEN with any text. Raises NetworkError, Spent."""
         sub_id = self._new_id("n")
         text = json.dumps(["NEG-OPEN", sub_id, filter.to_dict(), hex_text])
         raw = await self._authorized(text, sub_id, wire.NegMsg)
         found = None if raw.final is None else raw.final.message
         first = found.message if isinstance(found, wire.NegMsg) else b""
-        if raw.end is End.ANSWERED:
+        if raw.end is ExchangeEnd.ANSWERED:
             await self._send(wire.NegClose(sub_id).to_json())
-        return Compared(filter=filter, first=first, **raw.about())
+        return NegExchange(filter=filter, first=first, **raw.about())
 
-    async def read_raw(self, filter: dict[str, object]) -> Answer:
+    async def read_raw(self, filter: dict[str, object]) -> Exchange:
         """Return how a REQ with any JSON as the filter ends. Raises NetworkError, Spent."""
         sub_id = self._new_id("r")
         raw = await self._exchange(json.dumps(["REQ", sub_id, filter]), sub_id, wire.Eose)
-        if raw.end is End.ANSWERED:
+        if raw.end is ExchangeEnd.ANSWERED:
             await self._send(wire.Close(sub_id).to_json())
-        return Answer(**raw.about())
+        return Exchange(**raw.about())
 
-    async def publish(self, event: Event) -> Answer:
+    async def publish(self, event: Event) -> Exchange:
         """Publish an event; ANSWERED: the relay says that it has it. Raises as `read`."""
         raw = await self._authorized(wire.Publish(event).to_json(), event.id, wire.Ok)
-        return Answer(**raw.about())
+        return Exchange(**raw.about())
 
-    async def authenticate(self, signer: Signer) -> Answer | None:
+    async def authenticate(self, signer: Signer) -> Exchange | None:
         """Answer the challenge; None if the relay sent none. Raises NetworkError, Spent."""
         if self.challenge is None:
             await self._gather(lambda frame: isinstance(frame.message, wire.AuthChallenge))
@@ -276,21 +282,21 @@ class Probe:
         signed = await signer.sign(auth_template(self.address, self.challenge, self.now()))
         text = wire.Auth(signed.event).to_json()
         raw = await self._exchange(text, signed.event.id, wire.Ok)
-        self.authenticated = raw.end is End.ANSWERED
-        return Answer(**raw.about())
+        self.authenticated = raw.end is ExchangeEnd.ANSWERED
+        return Exchange(**raw.about())
 
     # Frames.
 
     async def _authorized(self, text: str, request_id: str, answers: type) -> Raw:
         """Run one exchange; repeat it after AUTH if required and possible."""
         raw = await self._exchange(text, request_id, answers)
-        if classify(raw.reason) is not Reason.AUTH_REQUIRED or raw.end is End.ANSWERED:
+        if classify(raw.reason) is not Reason.AUTH_REQUIRED or raw.end is ExchangeEnd.ANSWERED:
             return raw
         self.wanted_auth = True
         if self.signer is None or self.authenticated:
             return raw
         answer = await self.authenticate(self.signer)
-        if answer is None or answer.end is not End.ANSWERED:
+        if answer is None or answer.end is not ExchangeEnd.ANSWERED:
             return raw
         return await self._exchange(text, request_id, answers)
 
@@ -309,21 +315,23 @@ class Probe:
                 return self._unanswered(frames)
             except RelayError as error:
                 await self.close()
-                return Raw(frames, End.DROPPED, str(error))
+                return Raw(frames, ExchangeEnd.DROPPED, str(error))
             self._note(frame, request_id)
             frames.append(frame)
             if is_final(frame):
                 return _ended(frames, frame)
         await self.close()
         return Raw(
-            frames, End.DROPPED, f"more than {plural(_MOST_FRAMES, 'frame')} for one request"
+            frames,
+            ExchangeEnd.DROPPED,
+            f"more than {plural(_MOST_FRAMES, 'frame')} for one request",
         )
 
     def _unanswered(self, frames: list[_Frame]) -> Raw:
         notices = [one.message for one in frames if isinstance(one.message, wire.Notice)]
         if notices:
-            return Raw(frames, End.NOTICE, notices[-1].message)
-        return Raw(frames, End.SILENT, "")
+            return Raw(frames, ExchangeEnd.NOTICE, notices[-1].message)
+        return Raw(frames, ExchangeEnd.SILENT, "")
 
     async def _receive(self) -> _Frame:
         if self._socket is None:
@@ -405,13 +413,13 @@ def _is_final(frame: _Frame, request_id: str, answers: type) -> bool:
 def _ended(frames: list[_Frame], final: _Frame) -> Raw:
     match final.message:
         case wire.Closed(message=reason) | wire.NegErr(reason=reason):
-            return Raw(frames, End.CLOSED, reason, final)
+            return Raw(frames, ExchangeEnd.CLOSED, reason, final)
         case wire.Ok() as ok if not ok.holds_event:
-            return Raw(frames, End.CLOSED, ok.message, final)
+            return Raw(frames, ExchangeEnd.CLOSED, ok.message, final)
         case wire.Ok(message=reason):
-            return Raw(frames, End.ANSWERED, reason, final)
+            return Raw(frames, ExchangeEnd.ANSWERED, reason, final)
         case _:
-            return Raw(frames, End.ANSWERED, "", final)
+            return Raw(frames, ExchangeEnd.ANSWERED, "", final)
 
 
 def _turn(

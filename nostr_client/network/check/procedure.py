@@ -12,12 +12,12 @@ from nostr_client.network.access.budget import OF_PROCESS
 from nostr_client.network.check import judge_reading, judge_standing
 from nostr_client.network.check.ask_counting import Teller
 from nostr_client.network.check.ask_negentropy import Comparer
-from nostr_client.network.check.ask_reading import Reader
-from nostr_client.network.check.ask_writing import Writer
+from nostr_client.network.check.ask_reading import ReadCheck
+from nostr_client.network.check.ask_writing import WriteCheck
 from nostr_client.network.check.findings import (
+    CheckOutcome,
     CheckReport,
     Findings,
-    Outcome,
     noted,
     tests_of,
     wrong,
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from nostr_client.codecs.keys import Signer
     from nostr_client.network.access.budget import Budgets
-    from nostr_client.network.check.answers import Answer
-    from nostr_client.network.check.ask_reading import Sample
+    from nostr_client.network.check.answers import Exchange
+    from nostr_client.network.check.ask_reading import RelaySample
 
 WAIT: Final = 10.0
 """Seconds of silence after which a request counts as unanswered."""
@@ -86,9 +86,9 @@ class _Check:
     def __init__(self, probe: Probe) -> None:
         self._probe = probe
         self._findings = Findings()
-        self._reader = Reader(probe, self._findings)
+        self._reader = ReadCheck(probe, self._findings)
         self._info: RelayInfo | None = None
-        self._sample: Sample | None = None
+        self._sample: RelaySample | None = None
         self.why = "the check ended before this test"
 
     async def run(self, writer: Signer | None) -> Findings:
@@ -111,7 +111,7 @@ class _Check:
         self._standing()
         return self._findings
 
-    async def _with(self, sample: Sample) -> None:
+    async def _with(self, sample: RelaySample) -> None:
         """Run the tests that need some events of the relay."""
         await self._reader.parts(sample)
         await Teller(self._probe, self._findings, self._reader, sample).run()
@@ -151,7 +151,7 @@ class _Check:
         if self._probe.challenge is None:
             self._findings.skip("it sent no challenge", "auth.spelling")
             return
-        tried: dict[str, Answer | None] = {}
+        tried: dict[str, Exchange | None] = {}
         for one in (spelled.rstrip("/"), spelled.rstrip("/") + "/"):
             await self._probe.reconnect(one)
             tried[one] = await self._probe.authenticate(signer)
@@ -165,8 +165,8 @@ class _Check:
         if signer is None:
             self._findings.skip("nothing is written without --write and a key", *tests_of("write"))
             return
-        counts = self._outcome("count.answer") is Outcome.RIGHT
-        await Writer(self._probe, self._findings, signer, counts=counts).run()
+        counts = self._outcome("count.answer") is CheckOutcome.RIGHT
+        await WriteCheck(self._probe, self._findings, signer, counts=counts).run()
 
     def _standing(self) -> None:
         """Compare the document with what the tests showed."""
@@ -184,6 +184,6 @@ class _Check:
         self._findings.add(judge_reading.stated_page_limit(said, sample.page, sample.more))
         self._findings.right("document.limits")
 
-    def _outcome(self, test: str) -> Outcome | None:
+    def _outcome(self, test: str) -> CheckOutcome | None:
         found = self._findings.found.get(test)
         return None if found is None else found.outcome

@@ -7,13 +7,19 @@ A target and indexers enter; relays leave, with the reason of each that is refus
 from __future__ import annotations
 
 from nostr_client.network.outbox.choose import (
-    Chosen,
+    ChosenRelays,
     RelayChoice,
     choose,
     choose_many,
     greedy_cover,
 )
-from nostr_client.network.outbox.finding import Fetch, PoolFetch, RelayFinder, Target, read_target
+from nostr_client.network.outbox.finding import (
+    Fetch,
+    OutboxTarget,
+    PoolFetch,
+    RelayFinder,
+    read_target,
+)
 from nostr_client.network.outbox.relaylist import (
     MOST_LISTED,
     RELAY_LIST,
@@ -24,13 +30,13 @@ from nostr_client.network.outbox.relaylist import (
 __all__ = [
     "MOST_LISTED",
     "RELAY_LIST",
-    "Chosen",
+    "ChosenRelays",
     "Fetch",
+    "OutboxTarget",
     "PoolFetch",
     "RelayChoice",
     "RelayFinder",
     "RelayList",
-    "Target",
     "choose",
     "choose_many",
     "greedy_cover",

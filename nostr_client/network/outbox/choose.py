@@ -146,7 +146,7 @@ class RelayChoice:
         return reason
 
 
-class Chosen(msgspec.Struct, frozen=True, kw_only=True):
+class ChosenRelays(msgspec.Struct, frozen=True, kw_only=True):
     """The relays for one target, normalised, the user's own first.
 
     `strangers` are those of them that only the target's list names: connect to these with
@@ -167,7 +167,7 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
         return f"no relay to ask: {self.why or 'the deny list holds all of them'}"
 
 
-def choose(named: Iterable[str], choice: RelayChoice) -> Chosen:
+def choose(named: Iterable[str], choice: RelayChoice) -> ChosenRelays:
     """The relays of one target from the relays that its author's list names, best first.
 
     `named` are normalised URLs, as `parse_relay_list` gives them.
@@ -178,12 +178,12 @@ def choose(named: Iterable[str], choice: RelayChoice) -> Chosen:
     relays = own + taken
     if not relays:
         relays = [url for url in choice.defaults if not choice.denies(url)]
-    return Chosen(relays=tuple(relays), strangers=frozenset(taken), refused=tuple(refused))
+    return ChosenRelays(relays=tuple(relays), strangers=frozenset(taken), refused=tuple(refused))
 
 
 def choose_many(
     named: Mapping[str, Sequence[str]], choice: RelayChoice, *, most_relays: int | None = None
-) -> dict[str, Chosen]:
+) -> dict[str, ChosenRelays]:
     """The relays of many targets at once, with as few relays in all as the cover needs.
 
     Each target keeps up to `choice.most` relays of its own list, those that other targets name as

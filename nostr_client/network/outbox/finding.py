@@ -17,7 +17,7 @@ from nostr_client.codecs.event import nip01_order
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.errors import clip
-from nostr_client.network.outbox.choose import Chosen, choose, choose_many
+from nostr_client.network.outbox.choose import ChosenRelays, choose, choose_many
 from nostr_client.network.outbox.relaylist import RELAY_LIST, RelayList, parse_relay_list
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Fetch(Protocol):
     ) -> Sequence[VerifiedEvent]: ...
 
 
-class Target(msgspec.Struct, frozen=True, kw_only=True):
+class OutboxTarget(msgspec.Struct, frozen=True, kw_only=True):
     """What a query is about: a pubkey, or an event or address with what is known of its author.
 
     `hints` are relays that the identifier itself names; a stranger wrote them.
@@ -73,25 +73,25 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     hints: tuple[str, ...] = ()
 
 
-def read_target(text: str) -> Target:
+def read_target(text: str) -> OutboxTarget:
     """What a person named, as a target, by `nip19.read`.
 
-    64 hex characters are an event id here: ask for a pubkey by `Target(author=...)`. An address in
-    plain text (`kind:pubkey:d`) names its author. Raises InvalidIdentifier.
+    64 hex characters are an event id here: ask for a pubkey by `OutboxTarget(author=...)`. An
+    address in plain text (`kind:pubkey:d`) names its author. Raises InvalidIdentifier.
     """
     if nip19.is_address(text.strip()):
-        return Target(author=text.strip().split(":")[1])
+        return OutboxTarget(author=text.strip().split(":")[1])
     match nip19.read(text).target:
         case nip19.PublicKey(pubkey):
-            return Target(author=pubkey)
+            return OutboxTarget(author=pubkey)
         case nip19.Profile(pubkey, hints):
-            return Target(author=pubkey, hints=hints)
+            return OutboxTarget(author=pubkey, hints=hints)
         case nip19.Note(id) | nip19.Hex(id):
-            return Target(event_id=id)
+            return OutboxTarget(event_id=id)
         case nip19.EventPointer(id, hints, author):
-            return Target(author=author, event_id=id, hints=hints)
+            return OutboxTarget(author=author, event_id=id, hints=hints)
         case nip19.Address(_, author, _, hints):
-            return Target(author=author, hints=hints)
+            return OutboxTarget(author=author, hints=hints)
 
 
 class RelayFinder:
@@ -120,22 +120,22 @@ class RelayFinder:
         self._authors: OrderedDict[str, str] = OrderedDict()
         self._unanswered: set[str] = set()
 
-    async def relays_for(self, target: Target) -> Chosen:
+    async def relays_for(self, target: OutboxTarget) -> ChosenRelays:
         """The relays of one target: the read relays of its author (NIP-65), bounded and checked."""
         return (await self.relays_for_many({"": target}))[""]
 
-    async def written_by(self, author: str) -> Chosen:
+    async def written_by(self, author: str) -> ChosenRelays:
         """Where an author writes (NIP-65), bounded and checked as the relays of a target."""
         lists = await self.lists_of([author])
         chosen = choose(lists[author].write if author in lists else (), self._choice)
         if chosen.relays:
             return chosen
-        why = self._why(Target(author=author), author, chosen, "write to")
+        why = self._why(OutboxTarget(author=author), author, chosen, "write to")
         return msgspec.structs.replace(chosen, why=why)
 
     async def relays_for_many(
-        self, targets: Mapping[str, Target], *, most_relays: int | None = None
-    ) -> dict[str, Chosen]:
+        self, targets: Mapping[str, OutboxTarget], *, most_relays: int | None = None
+    ) -> dict[str, ChosenRelays]:
         """The relays of many targets, by a cover that shares them; see `choose_many`."""
         authors = await self._find_authors(targets)
         lists = await self.lists_of(author for author in authors.values() if author)
@@ -152,7 +152,7 @@ class RelayFinder:
         }
 
     def _why(
-        self, target: Target, author: str | None, chosen: Chosen, use: str = "read from"
+        self, target: OutboxTarget, author: str | None, chosen: ChosenRelays, use: str = "read from"
     ) -> str:
         """Which step failed for a target without relays of this use."""
         if author is None and target.event_id is None:
@@ -202,7 +202,7 @@ class RelayFinder:
             event_or_none = newest.get(author)
             self._put(author, parse_relay_list(event_or_none) if event_or_none else None)
 
-    async def _find_authors(self, targets: Mapping[str, Target]) -> dict[str, str | None]:
+    async def _find_authors(self, targets: Mapping[str, OutboxTarget]) -> dict[str, str | None]:
         unknown = {
             t.event_id: t
             for t in targets.values()
@@ -215,7 +215,7 @@ class RelayFinder:
             for key, t in targets.items()
         }
 
-    async def _fetch_authors(self, targets: Sequence[Target]) -> None:
+    async def _fetch_authors(self, targets: Sequence[OutboxTarget]) -> None:
         """Ask the indexers and the hints for the events; an id cannot be forged, so any will do."""
         hints = dict.fromkeys(url for t in targets for url in usable_hints(t.hints, self._choice))
         own = (*self._choice.indexers, *self._choice.own, *self._choice.defaults)

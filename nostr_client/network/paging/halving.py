@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nostr_client.codecs.filters import Filter
-    from nostr_client.protocol import Sent, Stamp
+    from nostr_client.protocol import Stamp, StoredFrames
 
 
 class _Range(NamedTuple):
@@ -56,7 +56,7 @@ class Halves:
             return None
         return self._pending[-1].until
 
-    def turn(self, sent: Sent) -> bool:
+    def turn(self, sent: StoredFrames) -> bool:
         """Take in an answer that ended with EOSE; True where it was split into halves.
 
         Only pages of this reading show the relay's cap: at another time it may have had another.
@@ -88,7 +88,7 @@ class Halves:
         self.exclusive = True
         self._pending.append(asked)
 
-    def _split(self, asked: _Range, inside: Sequence[Stamp], sent: Sent) -> None:
+    def _split(self, asked: _Range, inside: Sequence[Stamp], sent: StoredFrames) -> None:
         times = sorted(one.created_at for one in inside)
         middle = times[(len(times) - 1) // 2]
         if asked.until is not None and middle >= asked.until:

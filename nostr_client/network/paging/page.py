@@ -10,14 +10,14 @@ import msgspec
 from nostr_client.codecs.keys import VerifiedEvent
 from nostr_client.codecs.messages import Hint
 from nostr_client.errors import DeadlineExceeded, RelayError
-from nostr_client.protocol import Sent
+from nostr_client.protocol import StoredFrames
 
 if TYPE_CHECKING:
     from nostr_client.network.subscription import Subscription
     from nostr_client.options import ReadBudget
 
 
-class Page(msgspec.Struct, frozen=True, kw_only=True):
+class EventPage(msgspec.Struct, frozen=True, kw_only=True):
     """What one relay sent for one stored query.
 
     `complete`: EOSE came, no frame was unreadable, and our budget cut nothing off. The relay may
@@ -37,7 +37,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     malformed: int = 0
     mismatched: int = 0
     hint: Hint | None = None
-    sent: Sent = Sent()
+    sent: StoredFrames = StoredFrames()
 
 
 async def read_page(
@@ -47,7 +47,7 @@ async def read_page(
     total: float,
     silence: float,
     budget: ReadBudget | None = None,
-) -> Page:
+) -> EventPage:
     """Read a subscription that is not live to its end.
 
     `total` and `silence` are seconds: for the whole, and between events. Never raises RelayError:
@@ -86,10 +86,10 @@ def _page(
     events: list[VerifiedEvent],
     cut: bool,
     error: RelayError | None,
-    sent: Sent,
-) -> Page:
+    sent: StoredFrames,
+) -> EventPage:
     stats = subscription.statistics()
-    return Page(
+    return EventPage(
         events=tuple(events),
         complete=error is None and not cut and not stats.malformed,
         cut=cut,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nostr_client.codecs.filters import Filter
-    from nostr_client.protocol import Sent, Stamp
+    from nostr_client.protocol import Stamp, StoredFrames
 
 PAGE: Final = 500
 """Events asked for at once: the cap of most relays; a larger one would be cut anyway."""
@@ -99,7 +99,7 @@ class Pager:
         """Every later second was read, dense ones in part; None: nothing yet."""
         return None if self._until == self._filter.until else self._until
 
-    def turn(self, sent: Sent, largest: int = 0) -> bool:
+    def turn(self, sent: StoredFrames, largest: int = 0) -> bool:
         """Take in a page that ended with EOSE; False at the end of the reading.
 
         `largest`: the largest page that this relay is known to have sent before.
@@ -136,7 +136,7 @@ class Pager:
             return False
         return self._full < SHOWN
 
-    def _look_at_top(self, sent: Sent, largest: int) -> None:
+    def _look_at_top(self, sent: StoredFrames, largest: int) -> None:
         """See whether the first page held the newest events, all of them.
 
         What is newer than all of these may have come since.
@@ -148,7 +148,7 @@ class Pager:
         self.disordered = came != ids or sent.may_be_cut(largest)
         self._top = None
 
-    def _note_top(self, sent: Sent, largest: int) -> None:
+    def _note_top(self, sent: StoredFrames, largest: int) -> None:
         """Remember the newest events of the first page, where the relay may have cut it."""
         self._first, self._full, self._top = sent.frames, 0, None
         inside = sent.within(self._since, self._asked_until)
@@ -160,7 +160,7 @@ class Pager:
             ids = frozenset(one.id for one in inside if one.created_at >= second)
             self._top = _Top(second, inside[0].created_at, ids)
 
-    def _go_on(self, sent: Sent, inside: Sequence[Stamp]) -> None:
+    def _go_on(self, sent: StoredFrames, inside: Sequence[Stamp]) -> None:
         if not inside:
             self._ended = True
             if sent.frames or sent.hint is Hint.MORE:
@@ -191,7 +191,7 @@ class Pager:
         """Ask up to the second `until` next; `seen`: ids of that second that came already."""
         self._until, self._seen, self._repeats = until, seen, 0
 
-    def _stay(self, sent: Sent, second: int, here: set[str]) -> None:
+    def _stay(self, sent: StoredFrames, second: int, here: set[str]) -> None:
         """The page has nothing below the second it began at: the end, or a second too dense."""
         fresh = bool(here - self._seen)
         cut = sent.second_may_be_cut(self._largest)

@@ -21,7 +21,7 @@ from nostr_client.network.paging.pager import PAGE, Pager
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from nostr_client.protocol import Sent
+    from nostr_client.protocol import StoredFrames
 
 LARGE: Final = 5_000
 """Events asked for where a second cannot be narrowed: the largest cap that relays are known for."""
@@ -35,7 +35,7 @@ MOST_BARREN: Final = 100
 _LISTS: Final = ("kinds", "authors", "ids")
 
 
-class Found(Protocol):
+class PagedEvent(Protocol):
     """What a walk needs of a matching event; `id` is raw, 32 bytes."""
 
     @property
@@ -44,7 +44,7 @@ class Found(Protocol):
     def id(self) -> bytes: ...
 
 
-FoundT = TypeVar("FoundT", bound=Found)
+FoundT = TypeVar("FoundT", bound=PagedEvent)
 
 
 class Walk(Generic[FoundT]):
@@ -92,7 +92,7 @@ class Walk(Generic[FoundT]):
         self._asked = max(lanes, key=lambda one: one.position, default=None)
         return None if self._asked is None else self._asked.filter
 
-    def take(self, events: Sequence[FoundT], sent: Sent) -> None:
+    def take(self, events: Sequence[FoundT], sent: StoredFrames) -> None:
         """Take in a page that ended with EOSE: what is kept of it, and all that was sent."""
         self.found.update((event.id, event) for event in events)
         if sent.hint is Hint.FINISH and len(self.found) < self._least:
@@ -152,7 +152,7 @@ class Walk(Generic[FoundT]):
         """True when the walk ended and nothing is known to be missing."""
         return self.reached == self.start and not self.holes and not self.stalled
 
-    def _take_page(self, lane: _Lane, sent: Sent, *, barren: bool) -> None:
+    def _take_page(self, lane: _Lane, sent: StoredFrames, *, barren: bool) -> None:
         dense, more = lane.turn(sent, self.largest)
         for second in dense:
             self._narrow(_Part(lane.of_second(second), second), sent)
@@ -163,14 +163,14 @@ class Walk(Generic[FoundT]):
         if self._barren >= MOST_BARREN:
             lane.give_up("the relay sends nothing but events that do not count")
 
-    def _take_part(self, part: _Part, sent: Sent) -> None:
+    def _take_part(self, part: _Part, sent: StoredFrames) -> None:
         if sent.unread:
             self.unread_near.add(part.second)
             self._cut[part.second] = None
         if sent.second_may_be_cut(self.largest):
             self._narrow(part, sent)
 
-    def _narrow(self, part: _Part, sent: Sent) -> None:
+    def _narrow(self, part: _Part, sent: StoredFrames) -> None:
         """Ask for the second in smaller parts; a hole where there is no smaller one.
 
         A larger limit helps only where our own limit was the cut.
@@ -185,7 +185,7 @@ class Walk(Generic[FoundT]):
         last = len(smaller) == 1
         self._parts.extend(_Part(one, part.second, last) for one in smaller)
 
-    def _suspect(self, second: int, sent: Sent, *, given_up: bool) -> None:
+    def _suspect(self, second: int, sent: StoredFrames, *, given_up: bool) -> None:
         certain = given_up or sent.limited or sent.hint is Hint.MORE
         known = self._cut.get(second, 0)
         self._cut[second] = None if certain or known is None else max(known, sent.frames)
@@ -238,7 +238,7 @@ class _Lane:
         """Whether the relay leaves out the second of `until`."""
         return self._reader.exclusive
 
-    def turn(self, sent: Sent, largest: int) -> _Turned:
+    def turn(self, sent: StoredFrames, largest: int) -> _Turned:
         """Take in a page."""
         reader = self._reader
         more = reader.turn(sent, largest) if isinstance(reader, Pager) else reader.turn(sent)
@@ -248,7 +248,7 @@ class _Lane:
             dense, more = self._read_by_halves(sent, whole=reader.frontier is None)
         return _Turned(dense, more)
 
-    def _read_by_halves(self, sent: Sent, *, whole: bool) -> tuple[list[int], bool]:
+    def _read_by_halves(self, sent: StoredFrames, *, whole: bool) -> tuple[list[int], bool]:
         """Begin again, as the pages before prove nothing; `whole`: it asked for all."""
         self._reader = Halves(self._filter, page=self._page, exclusive=self.exclusive)
         if whole:

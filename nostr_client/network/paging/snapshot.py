@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from collections.abc import Set as AbstractSet
 
-    from nostr_client.network.paging.page import Page
+    from nostr_client.network.paging.page import EventPage
     from nostr_client.network.relay import Relay
 
 FEW: Final = 10
@@ -165,7 +165,11 @@ async def _ask(
 
 
 def _doubt(
-    page: Page, came: AbstractSet[bytes], expected: AbstractSet[bytes], limit: int, largest: int
+    page: EventPage,
+    came: AbstractSet[bytes],
+    expected: AbstractSet[bytes],
+    limit: int,
+    largest: int,
 ) -> str:
     """Why the relay may hold more at this end than the page and what it named; "" where not."""
     if page.error is not None:

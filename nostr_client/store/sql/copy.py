@@ -54,7 +54,7 @@ _ROWS: Final = 500
 """Rows fetched at once: a follow list takes about a hundred kilobytes."""
 
 
-class Chosen(NamedTuple):
+class CopySelection(NamedTuple):
     """Which events a copy has: those with these ids (32 bytes), all public ones, or all of them.
 
     `ids` None: every public event, or every event if `private` is set. `private` adds the views of
@@ -66,7 +66,7 @@ class Chosen(NamedTuple):
 
 
 def export_sqlite(
-    store: Path, target: Path, chosen: Chosen, now: int, progress: Progress | None = None
+    store: Path, target: Path, chosen: CopySelection, now: int, progress: Progress | None = None
 ) -> tuple[int, int]:
     """Copy a store into a new file, which appears complete or not at all; blocks.
 
@@ -90,7 +90,7 @@ def export_sqlite(
 
 
 def _copied(
-    store: Path, part: Path, chosen: Chosen, now: int, progress: Progress | None
+    store: Path, part: Path, chosen: CopySelection, now: int, progress: Progress | None
 ) -> tuple[int, int]:
     os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     with closing(sqlite3.connect(file_uri(part, "rw"), isolation_level=None, uri=True)) as conn:
@@ -120,7 +120,7 @@ def _copied(
     return int(number), int(left_out)
 
 
-def _create_visible(conn: sqlite3.Connection, chosen: Chosen, now: int) -> None:
+def _create_visible(conn: sqlite3.Connection, chosen: CopySelection, now: int) -> None:
     """Make the events to copy and their tags temporary views."""
     add_functions(conn)
     everything = chosen.private or chosen.ids is not None

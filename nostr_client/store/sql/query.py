@@ -71,7 +71,7 @@ _REFUSALS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SqlResult:
     """The answer: names of columns, rows, and whether more rows than requested exist."""
 
     columns: tuple[str, ...]
@@ -80,7 +80,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
+class SqlReader:
     """What a query can see, and its limits.
 
     `private`: private kinds that are visible; None: all of them. `now`: Unix seconds, which decide
@@ -93,7 +93,7 @@ class Asking:
     now: Callable[[], float] = field(default=time.time)
     clock: Callable[[], float] = field(default=time.monotonic)
 
-    def ask(self, path: Path, sql: str) -> Found:
+    def ask(self, path: Path, sql: str) -> SqlResult:
         """Return the answer of one SELECT; blocks.
 
         Raises InvalidInput if the statement is refused or wrong, StoreError if it exceeds the time
@@ -102,7 +102,7 @@ class Asking:
         with viewed(path, int(self.now()), self.private) as viewing:
             return self._ask(viewing, sql)
 
-    def _ask(self, viewing: Viewing, sql: str) -> Found:
+    def _ask(self, viewing: Viewing, sql: str) -> SqlResult:
         conn, refused, late = viewing.conn, _Refusals(viewing), _Deadline(self)
         viewing.fit(sql)
         conn.set_authorizer(refused.look)
@@ -115,7 +115,7 @@ class Asking:
         except (sqlite3.Error, sqlite3.Warning) as error:
             raise self._error(error, refused, late) from error
         names = _distinct(tuple(column[0] for column in cursor.description))
-        return Found(names, rows[: self.rows], cut=len(rows) > self.rows)
+        return SqlResult(names, rows[: self.rows], cut=len(rows) > self.rows)
 
     def _error(
         self, error: sqlite3.Error | sqlite3.Warning, refused: _Refusals, late: _Deadline
@@ -290,7 +290,7 @@ class _Refusals:
 
 
 class _Deadline:
-    def __init__(self, asking: Asking) -> None:
+    def __init__(self, asking: SqlReader) -> None:
         self._clock = asking.clock
         self._end = asking.clock() + asking.seconds
         self.over = False

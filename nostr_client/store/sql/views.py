@@ -19,7 +19,7 @@ ISO: Final = "strftime('%Y-%m-%dT%H:%M:%SZ', {0}, 'unixepoch')"
 _HEX_KEY: Final = "length(t.value) = 64 AND t.value NOT GLOB '*[^0-9a-f]*'"
 
 
-class Column(NamedTuple):
+class ViewColumn(NamedTuple):
     """A column: its name, SQLite's type of its values, and its meaning."""
 
     name: str
@@ -37,7 +37,7 @@ class View(NamedTuple):
 
     name: str
     about: str
-    columns: tuple[Column, ...]
+    columns: tuple[ViewColumn, ...]
     sql: str
     key: tuple[str, ...]
     indexes: tuple[tuple[str, ...], ...] = ()
@@ -59,23 +59,23 @@ def _iso(expression: str) -> str:
     return ISO.format(expression)
 
 
-_ID: Final = Column("event_id", "TEXT", "the event, 64 hex characters")
-_AT: Final = Column("created_at", "TEXT", "its time, ISO 8601 in UTC")
-_TS: Final = Column("created_ts", "INTEGER", "the same in Unix seconds")
+_ID: Final = ViewColumn("event_id", "TEXT", "the event, 64 hex characters")
+_AT: Final = ViewColumn("created_at", "TEXT", "its time, ISO 8601 in UTC")
+_TS: Final = ViewColumn("created_ts", "INTEGER", "the same in Unix seconds")
 
 EVENTS: Final = View(
     "events",
     "An event (NIP-01).",
     (
-        Column("id", "TEXT", "its id, 64 hex characters"),
-        Column("pubkey", "TEXT", "its author, 64 hex characters"),
-        Column("kind", "INTEGER", "its kind"),
+        ViewColumn("id", "TEXT", "its id, 64 hex characters"),
+        ViewColumn("pubkey", "TEXT", "its author, 64 hex characters"),
+        ViewColumn("kind", "INTEGER", "its kind"),
         _AT,
         _TS,
-        Column("content", "TEXT", "its content"),
-        Column("tags", "TEXT", "its tags, JSON"),
-        Column("sig", "TEXT", "its signature, 128 hex characters"),
-        Column("expires_at", "TEXT", "when it expires (NIP-40), ISO 8601 in UTC"),
+        ViewColumn("content", "TEXT", "its content"),
+        ViewColumn("tags", "TEXT", "its tags, JSON"),
+        ViewColumn("sig", "TEXT", "its signature, 128 hex characters"),
+        ViewColumn("expires_at", "TEXT", "when it expires (NIP-40), ISO 8601 in UTC"),
     ),
     f"""SELECT lower(hex(e.id)) AS id, lower(hex(e.pubkey)) AS pubkey, e.kind AS kind,
  {_iso("e.created_at")} AS created_at, e.created_at AS created_ts,
@@ -102,12 +102,12 @@ TAGS: Final = View(
     "A tag of an event.",
     (
         _ID,
-        Column("position", "INTEGER", "its place in the event, from 0"),
-        Column("name", "TEXT", "its first element, such as p"),
-        Column("value", "TEXT", "its second element; NULL where it has none"),
-        Column("tag", "TEXT", "all its elements, JSON; a NUL in it is shown as U+FFFD"),
-        Column("kind", "INTEGER", "the kind of the event"),
-        Column("pubkey", "TEXT", "the author of the event, 64 hex characters"),
+        ViewColumn("position", "INTEGER", "its place in the event, from 0"),
+        ViewColumn("name", "TEXT", "its first element, such as p"),
+        ViewColumn("value", "TEXT", "its second element; NULL where it has none"),
+        ViewColumn("tag", "TEXT", "all its elements, JSON; a NUL in it is shown as U+FFFD"),
+        ViewColumn("kind", "INTEGER", "the kind of the event"),
+        ViewColumn("pubkey", "TEXT", "the author of the event, 64 hex characters"),
         _TS,
     ),
     """SELECT lower(hex(t.id)) AS event_id, t.position AS position, t.name AS name,
@@ -121,14 +121,14 @@ AUTHORS: Final = View(
     "authors",
     "Somebody who signed an event of the store.",
     (
-        Column("pubkey", "TEXT", "the key, 64 hex characters"),
-        Column("npub", "TEXT", "the same as people pass it on (NIP-19)"),
-        Column("events", "INTEGER", "events of theirs in the store"),
-        Column("first_at", "TEXT", "the time of the oldest, ISO 8601 in UTC"),
-        Column("last_at", "TEXT", "the time of the newest, ISO 8601 in UTC"),
-        Column("name", "TEXT", "`name` of their profile (kind 0)"),
-        Column("display_name", "TEXT", "`display_name` of their profile"),
-        Column("nip05", "TEXT", "`nip05` of their profile: a claim, checked nowhere here"),
+        ViewColumn("pubkey", "TEXT", "the key, 64 hex characters"),
+        ViewColumn("npub", "TEXT", "the same as people pass it on (NIP-19)"),
+        ViewColumn("events", "INTEGER", "events of theirs in the store"),
+        ViewColumn("first_at", "TEXT", "the time of the oldest, ISO 8601 in UTC"),
+        ViewColumn("last_at", "TEXT", "the time of the newest, ISO 8601 in UTC"),
+        ViewColumn("name", "TEXT", "`name` of their profile (kind 0)"),
+        ViewColumn("display_name", "TEXT", "`display_name` of their profile"),
+        ViewColumn("nip05", "TEXT", "`nip05` of their profile: a claim, checked nowhere here"),
     ),
     f"""SELECT g.hex AS pubkey, npub(g.pubkey) AS npub, g.events AS events,
  {_iso("g.first")} AS first_at, {_iso("g.last")} AS last_at,
@@ -144,9 +144,9 @@ FOLLOWERS: Final = View(
     "followers",
     "Somebody who follows somebody (kind 3).",
     (
-        Column("followed", "TEXT", "who is followed, 64 hex characters"),
-        Column("follower", "TEXT", "who follows, 64 hex characters"),
-        Column("event_id", "TEXT", "the follow list that says so, 64 hex characters"),
+        ViewColumn("followed", "TEXT", "who is followed, 64 hex characters"),
+        ViewColumn("follower", "TEXT", "who follows, 64 hex characters"),
+        ViewColumn("event_id", "TEXT", "the follow list that says so, 64 hex characters"),
         _AT,
         _TS,
     ),
@@ -157,8 +157,8 @@ FOLLOWERS: Final = View(
     indexes=(("follower",),),
 )
 
-_TARGET: Final = Column("target", "TEXT", "what it is about: an event id, or an address")
-_BY: Final = Column("pubkey", "TEXT", "whose it is, 64 hex characters")
+_TARGET: Final = ViewColumn("target", "TEXT", "what it is about: an event id, or an address")
+_BY: Final = ViewColumn("pubkey", "TEXT", "whose it is, 64 hex characters")
 
 REACTIONS: Final = View(
     "reactions",
@@ -166,7 +166,7 @@ REACTIONS: Final = View(
     (
         _TARGET,
         _BY,
-        Column("reaction", "TEXT", "`+` for a like, `-` for a dislike, else its text"),
+        ViewColumn("reaction", "TEXT", "`+` for a like, `-` for a dislike, else its text"),
         _ID,
         _AT,
         _TS,
@@ -199,7 +199,7 @@ REPLIES: Final = View(
     (
         _TARGET,
         _BY,
-        Column("place", "TEXT", "`direct` for a reply to it, `thread` for one further below"),
+        ViewColumn("place", "TEXT", "`direct` for a reply to it, `thread` for one further below"),
         _ID,
         _AT,
         _TS,
@@ -218,11 +218,11 @@ ZAPS: Final = View(
     "zaps",
     "A zap receipt that holds (NIP-57): what it claims was paid; its payment is proven nowhere.",
     (
-        Column("target", "TEXT", "the event id or address; NULL for a zap of a person alone"),
-        Column("sender", "TEXT", "who paid, 64 hex characters"),
-        Column("receiver", "TEXT", "who was paid, 64 hex characters"),
-        Column("msats", "INTEGER", "the amount in millisats"),
-        Column("wallet", "TEXT", "who signed the receipt, 64 hex characters"),
+        ViewColumn("target", "TEXT", "the event id or address; NULL for a zap of a person alone"),
+        ViewColumn("sender", "TEXT", "who paid, 64 hex characters"),
+        ViewColumn("receiver", "TEXT", "who was paid, 64 hex characters"),
+        ViewColumn("msats", "INTEGER", "the amount in millisats"),
+        ViewColumn("wallet", "TEXT", "who signed the receipt, 64 hex characters"),
         _ID,
         _AT,
         _TS,
@@ -241,19 +241,21 @@ CLAIMS: Final = View(
     "claims",
     "What one relay said about one question: its newest answer, and a failure since.",
     (
-        Column("question", "TEXT", "followers, reactions, …, or filter"),
-        Column("target", "TEXT", "what the question is about: hex or an address; NULL of filters"),
-        Column("filters", "TEXT", "the filters that were asked, JSON"),
-        Column("relay", "TEXT", "the relay's URL"),
-        Column("answered", "INTEGER", "1 for an answer, 0 for a failure"),
-        Column("status", "TEXT", "ok, refused, timeout, …"),
-        Column("method", "TEXT", "how it was counted: count, hll, events, …"),
-        Column("count", "INTEGER", "the relay's own number; NULL is not zero"),
-        Column("approximate", "INTEGER", "1 where the relay says so"),
-        Column("limited", "INTEGER", "1 where it is a lower bound"),
-        Column("events_read", "INTEGER", "events that were read"),
-        Column("asked_at", "TEXT", "when it was asked, ISO 8601 in UTC"),
-        Column("answered_at", "TEXT", "when it answered, ISO 8601 in UTC"),
+        ViewColumn("question", "TEXT", "followers, reactions, …, or filter"),
+        ViewColumn(
+            "target", "TEXT", "what the question is about: hex or an address; NULL of filters"
+        ),
+        ViewColumn("filters", "TEXT", "the filters that were asked, JSON"),
+        ViewColumn("relay", "TEXT", "the relay's URL"),
+        ViewColumn("answered", "INTEGER", "1 for an answer, 0 for a failure"),
+        ViewColumn("status", "TEXT", "ok, refused, timeout, …"),
+        ViewColumn("method", "TEXT", "how it was counted: count, hll, events, …"),
+        ViewColumn("count", "INTEGER", "the relay's own number; NULL is not zero"),
+        ViewColumn("approximate", "INTEGER", "1 where the relay says so"),
+        ViewColumn("limited", "INTEGER", "1 where it is a lower bound"),
+        ViewColumn("events_read", "INTEGER", "events that were read"),
+        ViewColumn("asked_at", "TEXT", "when it was asked, ISO 8601 in UTC"),
+        ViewColumn("answered_at", "TEXT", "when it answered, ISO 8601 in UTC"),
     ),
     f"""SELECT q.name AS question, q.target AS target, q.filters AS filters, r.url AS relay,
  c.answered AS answered, c.status AS status, c.method AS method, c.count AS count,
@@ -268,18 +270,18 @@ WATCH_HISTORY: Final = View(
     "watch_history",
     "A number of a watch at one time, or over a span that older numbers were thinned to.",
     (
-        Column("watch", "TEXT", "the watch's name"),
-        Column("at", "TEXT", "when it was merged, ISO 8601 in UTC"),
-        Column("at_ts", "INTEGER", "the same in Unix seconds"),
-        Column("step", "INTEGER", "seconds of the span; 1 for a single number"),
-        Column("value", "INTEGER", "the number"),
-        Column("low", "INTEGER", "it is at least this"),
-        Column("high", "INTEGER", "it is at most this; NULL where nothing bounds it"),
-        Column("exact", "INTEGER", "1 where it is exact"),
-        Column("unit", "TEXT", "authors or events"),
-        Column("least", "INTEGER", "the least value of the span"),
-        Column("most", "INTEGER", "the greatest value of the span"),
-        Column("samples", "INTEGER", "numbers in the span"),
+        ViewColumn("watch", "TEXT", "the watch's name"),
+        ViewColumn("at", "TEXT", "when it was merged, ISO 8601 in UTC"),
+        ViewColumn("at_ts", "INTEGER", "the same in Unix seconds"),
+        ViewColumn("step", "INTEGER", "seconds of the span; 1 for a single number"),
+        ViewColumn("value", "INTEGER", "the number"),
+        ViewColumn("low", "INTEGER", "it is at least this"),
+        ViewColumn("high", "INTEGER", "it is at most this; NULL where nothing bounds it"),
+        ViewColumn("exact", "INTEGER", "1 where it is exact"),
+        ViewColumn("unit", "TEXT", "authors or events"),
+        ViewColumn("least", "INTEGER", "the least value of the span"),
+        ViewColumn("most", "INTEGER", "the greatest value of the span"),
+        ViewColumn("samples", "INTEGER", "numbers in the span"),
     ),
     f"""SELECT w.name AS watch, {_iso("p.at")} AS at, p.at AS at_ts, p.step AS step,
  p.value AS value, p.low AS low, p.high AS high, p.exact AS exact, p.unit AS unit,
@@ -294,11 +296,11 @@ COUNTERS: Final = View(
     "counters",
     "The value of a counter (ADR-49).",
     (
-        Column("stream", "TEXT", "the stream"),
-        Column("subject", "TEXT", "the subject"),
-        Column("value", "TEXT", "the value in digits, of any length: CAST it to sum"),
-        Column("seq", "INTEGER", "the message that made it"),
-        Column("updated_at", "TEXT", "the time of that message, ISO 8601 in UTC"),
+        ViewColumn("stream", "TEXT", "the stream"),
+        ViewColumn("subject", "TEXT", "the subject"),
+        ViewColumn("value", "TEXT", "the value in digits, of any length: CAST it to sum"),
+        ViewColumn("seq", "INTEGER", "the message that made it"),
+        ViewColumn("updated_at", "TEXT", "the time of that message, ISO 8601 in UTC"),
     ),
     f"""SELECT s.name AS stream, l.subject AS subject, l.val AS value, l.seq AS seq,
  {_iso("m.ts / 1000000000")} AS updated_at FROM {{s}}.counter_latest l

@@ -8,8 +8,8 @@ repair, and `repair` executes it.
 from __future__ import annotations
 
 from nostr_client.sync.coverage.looking import Look, look
-from nostr_client.sync.coverage.matrix import Cell, Coverage
-from nostr_client.sync.coverage.plan import Plan, Why
+from nostr_client.sync.coverage.matrix import Coverage, CoverageCell
+from nostr_client.sync.coverage.plan import CoveragePlan, Why
 from nostr_client.sync.coverage.repair import RepairReport
 
-__all__ = ["Cell", "Coverage", "Look", "Plan", "RepairReport", "Why", "look"]
+__all__ = ["Coverage", "CoverageCell", "CoveragePlan", "Look", "RepairReport", "Why", "look"]

@@ -13,7 +13,7 @@ from nostr_client.network.outbox import choose_many
 from nostr_client.network.waiting import task_group
 from nostr_client.options import ReadBudget
 from nostr_client.sync.coverage.looking import is_read
-from nostr_client.sync.coverage.plan import MOST_UNASKED, RECENT, Wanted, Why, recipients
+from nostr_client.sync.coverage.plan import MOST_UNASKED, RECENT, MissingEvent, Why, recipients
 from nostr_client.sync.coverage.reading import read_held
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _MOST_RELAYS: Final = 20
 """Relays of other people that one run asks: each is a connection."""
 
 
-class Named(Protocol):
+class NamedByUser(Protocol):
     """Whether the user named a relay (normalised URL)."""
 
     def __call__(self, url: str) -> bool: ...
@@ -48,8 +48,8 @@ async def lacking(
     coverage: Coverage,
     relays: Mapping[str, Relay],
     store: EventStore | None,
-    named: Named,
-) -> list[Wanted]:
+    named: NamedByUser,
+) -> list[MissingEvent]:
     """Return what each relay of a coverage lacks, with the events; download those that the store
     lacks.
 
@@ -68,7 +68,7 @@ async def lacking(
     events |= await _from_store(store, [one for one in some if one not in events])
     await _download(coverage, relays, [one for one in some if one not in events], events)
     return [
-        Wanted(
+        MissingEvent(
             relay=relay,
             url=relays[relay].url,
             id=one,
@@ -165,7 +165,7 @@ class Mentions:
 
     async def lacking(
         self, coverage: Coverage, events: Sequence[Event], known: Collection[str]
-    ) -> tuple[list[Wanted], dict[str, Relay]]:
+    ) -> tuple[list[MissingEvent], dict[str, Relay]]:
         """Return what the readers' relays lack of `events`; `known`: URLs that the coverage
         compared."""
         people = dict(sorted(recipients(events).items())[:_MOST_PEOPLE])
@@ -184,7 +184,7 @@ class Mentions:
                 url: group.create_task(_absent(relays[url], ids)) for url, ids in wanted.items()
             }
         found = [
-            Wanted(relay=url, url=url, id=one, event=by_id[one], named=False, why=why)
+            MissingEvent(relay=url, url=url, id=one, event=by_id[one], named=False, why=why)
             for url, task in tasks.items()
             for one, why in task.result().items()
         ]

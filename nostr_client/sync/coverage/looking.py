@@ -19,7 +19,7 @@ from nostr_client.network.relay_state import RelayStatus
 from nostr_client.network.waiting import task_group
 from nostr_client.options import ReadBudget
 from nostr_client.sync.coverage.by_ids import IdComparison
-from nostr_client.sync.coverage.matrix import READ, Cell, Coverage, Gone, Tested, covered
+from nostr_client.sync.coverage.matrix import READ, Coverage, CoverageCell, Gone, Tested, covered
 from nostr_client.sync.coverage.reading import read_held
 from nostr_client.sync.coverage.sampling import sampled
 
@@ -93,7 +93,7 @@ class _Looking:
         self._relays = relays
         self._store = store
         self._budget = budget
-        self._cells: dict[str, dict[int, Cell]] = {name: {} for name, _ in relays}
+        self._cells: dict[str, dict[int, CoverageCell]] = {name: {} for name, _ in relays}
         self._local: dict[int, frozenset[str]] = {}
         self._events: dict[str, Event] = {}
         self._tested = Tested()
@@ -164,7 +164,7 @@ class _Looking:
     def _reachable(self, kind: int) -> list[tuple[str, Relay]]:
         """Return the relays to ask; give each of the others an empty cell."""
         for name, why in self._out.items():
-            self._cells[name][kind] = Cell(why=why)
+            self._cells[name][kind] = CoverageCell(why=why)
         return [(name, relay) for name, relay in self._relays if name not in self._out]
 
     async def _by_ids(
@@ -174,7 +174,7 @@ class _Looking:
         largest_first = sorted(relays, key=lambda one: -self._known_of(one[0]))
         found = await ids.held(filter, largest_first, self._local.get(kind, frozenset()))
         for name, held in found.items():
-            self._cells[name][kind] = Cell(held=held, whole=True, by="ids")
+            self._cells[name][kind] = CoverageCell(held=held, whole=True, by="ids")
         return [one for one in relays if one[0] not in found]
 
     def _known_of(self, name: str) -> int:
@@ -187,7 +187,7 @@ class _Looking:
             self._out[name] = held.why
         if is_read(kind):
             self._take(held.events.values())
-        self._cells[name][kind] = Cell(
+        self._cells[name][kind] = CoverageCell(
             held=frozenset(held.events), whole=not held.why, by="events", why=held.why
         )
 

@@ -15,7 +15,7 @@ import msgspec
 
 from nostr_client.codecs.event import Event
 from nostr_client.codecs.kinds import DELETION, VANISH
-from nostr_client.store.rules import Address, d_of, deletion, is_deletable, version
+from nostr_client.store.rules import Coordinate, d_of, deletion, is_deletable, version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ READ: frozenset[int] = frozenset({DELETION, VANISH})
 """Kinds that are read and not compared by ids: their content decides about other events."""
 
 
-class Cell(msgspec.Struct, frozen=True, kw_only=True):
+class CoverageCell(msgspec.Struct, frozen=True, kw_only=True):
     """What one relay has of one kind. `whole`: it was read to its end; `why`: the reason if not.
 
     `by`: the method: "ids" (NIP-77) or "events" (REQ).
@@ -62,13 +62,13 @@ class Gone(msgspec.Struct, frozen=True, kw_only=True):
     """What an author's deletions name: ids, and versions of addresses up to a second."""
 
     ids: frozenset[str] = frozenset()
-    addresses: dict[Address, int] = {}
+    addresses: dict[Coordinate, int] = {}
 
     @classmethod
     def of(cls, deletions: Iterable[Event]) -> Gone:
         """Return what kind 5 events of one author name."""
         ids: set[str] = set()
-        until: dict[Address, int] = {}
+        until: dict[Coordinate, int] = {}
         for one in deletions:
             asked = deletion(one)
             ids.update(asked.ids)
@@ -85,10 +85,10 @@ class Gone(msgspec.Struct, frozen=True, kw_only=True):
         return event.id in self.ids or event.created_at <= until
 
 
-def address_of(event: Event) -> Address | None:
+def address_of(event: Event) -> Coordinate | None:
     """Return the address of a replaceable or addressable event; None for others."""
     d = d_of(event)
-    return None if d is None else Address(event.kind, event.pubkey, d)
+    return None if d is None else Coordinate(event.kind, event.pubkey, d)
 
 
 class Coverage(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,14 +103,14 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     author: str
     relays: tuple[str, ...]
     kinds: tuple[int, ...]
-    cells: dict[str, dict[int, Cell]]
+    cells: dict[str, dict[int, CoverageCell]]
     local: dict[int, frozenset[str]] = {}
     events: dict[str, Event] = {}
     gone: Gone = Gone()
     unions: dict[int, frozenset[str]] = {}
     unconfirmed: dict[int, frozenset[str]] = {}
 
-    def cell(self, relay: str, kind: int) -> Cell:
+    def cell(self, relay: str, kind: int) -> CoverageCell:
         """Return what a relay has of a kind."""
         return self.cells[relay][kind]
 
@@ -187,7 +187,7 @@ def share(coverage: Coverage, relay: str) -> float | None:
 
     1.0 if the union is empty.
     """
-    cells: Sequence[Cell] = [coverage.cell(relay, kind) for kind in coverage.kinds]
+    cells: Sequence[CoverageCell] = [coverage.cell(relay, kind) for kind in coverage.kinds]
     if not all(one.whole for one in cells):
         return None
     known: Mapping[int, int] = {kind: len(coverage.union(kind)) for kind in coverage.kinds}
@@ -197,7 +197,7 @@ def share(coverage: Coverage, relay: str) -> float | None:
 
 def covered(
     author: str,
-    cells: dict[str, dict[int, Cell]],
+    cells: dict[str, dict[int, CoverageCell]],
     kinds: Sequence[int],
     *,
     local: Mapping[int, frozenset[str]] = MappingProxyType({}),
@@ -231,7 +231,7 @@ def covered(
 
 
 def confirmed(
-    kind: int, cells: Mapping[str, Mapping[int, Cell]], sure: frozenset[str], tested: Tested
+    kind: int, cells: Mapping[str, Mapping[int, CoverageCell]], sure: frozenset[str], tested: Tested
 ) -> frozenset[str]:
     """Return `sure` and the ids of a kind that exist: their event came from a relay, two relays
     name them that are not refuted, or one that is believed."""
@@ -252,7 +252,7 @@ def confirmed(
 
 def older(events: Iterable[Event]) -> frozenset[str]:
     """Return ids of replaceable and addressable events that have a newer version here."""
-    best: dict[Address, Event] = {}
+    best: dict[Coordinate, Event] = {}
     old: set[str] = set()
     for event in events:
         address = address_of(event)

@@ -15,7 +15,7 @@ from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.kinds import DELETION, VANISH
 from nostr_client.store.rules import expiration, is_deletable, vanishes_here
 from nostr_client.sync.coverage.matrix import Gone
-from nostr_client.sync.sharing import HeldBack, Sharing
+from nostr_client.sync.sharing import Sharing, WithheldReason
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -47,7 +47,7 @@ class Why(StrEnum):
     UNASKED = "not looked for there: the relay did not answer"
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class MissingEvent(msgspec.Struct, frozen=True, kw_only=True):
     """An event that a relay lacks; `event` None: no relay sent it. `named`: the user named the
     relay.
 
@@ -62,17 +62,17 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     why: Why | None = None
 
 
-class Step(msgspec.Struct, frozen=True):
+class CopyStep(msgspec.Struct, frozen=True):
     """One event for one relay."""
 
     relay: str
     event: Event
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class CoveragePlan(msgspec.Struct, frozen=True, kw_only=True):
     """The steps in their order, deletions first; `left`: relay, reason, number."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[CopyStep, ...]
     left: tuple[tuple[str, Why, int], ...] = ()
 
     @property
@@ -114,7 +114,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     dropped: dict[str, dict[str, int]] = {}
     refused: dict[str, frozenset[str]] = {}
 
-    def objection(self, one: Wanted) -> Why | None:
+    def objection(self, one: MissingEvent) -> Why | None:
         """Return why an event is skipped, whatever else is sent."""
         event = one.event
         if one.why is not None:
@@ -127,7 +127,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         """Return why the event itself is skipped, for any relay."""
         held_back = Sharing([Filter(authors=[self.author])]).holds_back(event)
         if held_back is not None:
-            return Why.PRIVATE if held_back is HeldBack.PRIVATE else Why.PROTECTED
+            return Why.PRIVATE if held_back is WithheldReason.PRIVATE else Why.PROTECTED
         ends = expiration(event)
         if ends is not None and ends <= self.now:
             return Why.EXPIRED
@@ -141,7 +141,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
             for one in self.vanishing
         )
 
-    def _of_relay(self, event: Event, one: Wanted) -> Why | None:
+    def _of_relay(self, event: Event, one: MissingEvent) -> Why | None:
         if self.dropped.get(one.url, {}).get(event.id, 0) >= DROPPED:
             return Why.DROPPED
         if event.id in self.refused.get(one.url, ()):
@@ -154,13 +154,13 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def planned(
-    wanted: Iterable[Wanted], rules: Rules, unseen: Mapping[str, int] = MappingProxyType({})
-) -> Plan:
+    wanted: Iterable[MissingEvent], rules: Rules, unseen: Mapping[str, int] = MappingProxyType({})
+) -> CoveragePlan:
     """Return the steps, and what is left with the reasons. Each event goes to a relay once.
 
     `unseen`: by relay, how many more ids it lacks of which no event is known.
     """
-    steps: list[Step] = []
+    steps: list[CopyStep] = []
     left: Counter[tuple[str, Why]] = Counter()
     for relay, number in unseen.items():
         left[relay, Why.UNSEEN] += number
@@ -173,18 +173,18 @@ def planned(
         if why is not None or one.event is None:
             left[one.relay, why or Why.UNSEEN] += 1
             continue
-        steps.append(Step(one.relay, one.event))
+        steps.append(CopyStep(one.relay, one.event))
     skipped = tuple((relay, why, number) for (relay, why), number in sorted(left.items()) if number)
-    return Plan(steps=tuple(steps), left=skipped)
+    return CoveragePlan(steps=tuple(steps), left=skipped)
 
 
-def _in_order(wanted: Iterable[Wanted]) -> list[Wanted]:
+def _in_order(wanted: Iterable[MissingEvent]) -> list[MissingEvent]:
     """Order deletions first, then the newest, each once for a relay."""
     once = {(one.url, one.id): one for one in wanted}
     return sorted(once.values(), key=_rank)
 
 
-def _rank(one: Wanted) -> tuple[bool, int, str, str]:
+def _rank(one: MissingEvent) -> tuple[bool, int, str, str]:
     event = one.event
     if event is None:
         return True, 0, one.id, one.url

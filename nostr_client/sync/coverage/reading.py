@@ -11,7 +11,7 @@ from nostr_client.codecs.display import plural
 from nostr_client.codecs.event import Event
 from nostr_client.errors import RelayError
 from nostr_client.network.paging.range_reader import Walk
-from nostr_client.sync.pages import Found, count_holes, next_page, turn_page
+from nostr_client.sync.pages import PagedId, count_holes, next_page, turn_page
 
 if TYPE_CHECKING:
     from nostr_client.codecs.filters import Filter
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from nostr_client.options import ReadBudget
 
 
-class Held(msgspec.Struct, frozen=True):
+class EventsById(msgspec.Struct, frozen=True):
     """Events by id; `why`: the reason if more may exist, "" if these are all."""
 
     events: dict[str, Event]
     why: str = ""
 
 
-async def read_held(relay: Relay, filter: Filter, budget: ReadBudget) -> Held:
+async def read_held(relay: Relay, filter: Filter, budget: ReadBudget) -> EventsById:
     """Read every event of a filter, to a proven end or to the budget. Safe to cancel."""
-    walk: Walk[Found] = Walk([filter], filter.since or 0, filter.until)
+    walk: Walk[PagedId] = Walk([filter], filter.since or 0, filter.until)
     events: dict[str, Event] = {}
     received = 0
     try:
@@ -37,14 +37,16 @@ async def read_held(relay: Relay, filter: Filter, budget: ReadBudget) -> Held:
             received += page.bytes
             turn_page(walk, page)
             if len(events) > budget.events or received > budget.bytes:
-                return Held(events, f"the budget was spent after {plural(len(events), 'event')}")
+                return EventsById(
+                    events, f"the budget was spent after {plural(len(events), 'event')}"
+                )
         await count_holes(relay, filter, walk)
     except RelayError as error:
-        return Held(events, str(error))
-    return Held(events, _doubt(walk))
+        return EventsById(events, str(error))
+    return EventsById(events, _doubt(walk))
 
 
-def _doubt(walk: Walk[Found]) -> str:
+def _doubt(walk: Walk[PagedId]) -> str:
     """Return why a reading that came to its end is not whole; "" if it is."""
     if walk.complete:
         return ""

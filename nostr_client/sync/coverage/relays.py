@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from nostr_client.store.base import EventStore
     from nostr_client.sync.coverage.looking import Look
     from nostr_client.sync.coverage.matrix import Coverage
-    from nostr_client.sync.coverage.plan import Plan
+    from nostr_client.sync.coverage.plan import CoveragePlan
     from nostr_client.sync.coverage.repair import RepairReport
     from nostr_client.sync.memory import SyncMemory
     from nostr_client.sync.options import SyncOptions
-    from nostr_client.sync.sent import Sent
+    from nostr_client.sync.sent import RepairAttempts
 
 
 class CoverageRelays:
@@ -34,7 +34,7 @@ class CoverageRelays:
         self,
         pool: RelayPool,
         memory: SyncMemory,
-        sent: Sent,
+        sent: RepairAttempts,
         *,
         store: EventStore | None,
         finder: RelayFinder | None,
@@ -73,7 +73,7 @@ class CoverageRelays:
             now=self._now,
         )
 
-    async def plan(self, coverage: Coverage) -> Plan:
+    async def plan(self, coverage: Coverage) -> CoveragePlan:
         """See `NostrClient.plan_repair`."""
         mentions = None
         if self._finder is not None and self._choice is not None:
@@ -90,7 +90,7 @@ class CoverageRelays:
             mentions=mentions,
         )
 
-    async def carry_out(self, plan: Plan, options: SyncOptions | None) -> RepairReport:
+    async def carry_out(self, plan: CoveragePlan, options: SyncOptions | None) -> RepairReport:
         """See `NostrClient.repair`."""
         relays = {name: self._asked(name) for name in plan.relays}
         return await carry_out(plan, relays, self._memory, self._sent, options)

@@ -13,7 +13,7 @@ from nostr_client.sync.coverage.plan import Rules, planned
 from nostr_client.sync.memory import SETTLED, Side, place_of
 from nostr_client.sync.options import SyncOptions
 from nostr_client.sync.sharing import Sharing
-from nostr_client.sync.tally import Tally
+from nostr_client.sync.tally import RelayTally
 from nostr_client.sync.uploads import Uploads
 
 if TYPE_CHECKING:
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from nostr_client.codecs.filters import Filter
     from nostr_client.network.relay import Relay
     from nostr_client.store.base import EventStore
-    from nostr_client.sync.coverage.gathering import Mentions, Named
+    from nostr_client.sync.coverage.gathering import Mentions, NamedByUser
     from nostr_client.sync.coverage.matrix import Coverage
-    from nostr_client.sync.coverage.plan import Plan
+    from nostr_client.sync.coverage.plan import CoveragePlan
     from nostr_client.sync.memory import SyncMemory
-    from nostr_client.sync.sent import Sent
+    from nostr_client.sync.sent import RepairAttempts
 
 _BATCH: Final = 100
 """Events between two writes of the progress: after a crash these are sent again."""
@@ -64,10 +64,10 @@ class RepairReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def carry_out(
-    plan: Plan,
+    plan: CoveragePlan,
     relays: Mapping[str, Relay],
     memory: SyncMemory,
-    sent: Sent,
+    sent: RepairAttempts,
     options: SyncOptions | None = None,
 ) -> RepairReport:
     """Upload the events of a plan, at the rate of a sync; failures of relays are in the report.
@@ -91,12 +91,12 @@ async def prepared(
     *,
     pubkey: str | None,
     now: int,
-    named: Named,
+    named: NamedByUser,
     memory: SyncMemory,
-    sent: Sent,
+    sent: RepairAttempts,
     store: EventStore | None = None,
     mentions: Mentions | None = None,
-) -> Plan:
+) -> CoveragePlan:
     """Return the plan of a repair; download what relays lack if the store lacks it too.
 
     `relays`: by the names in the coverage. `pubkey`: the user's own key (hex). `mentions`: finds
@@ -136,10 +136,10 @@ async def _to_relay(
     relay: Relay,
     events: Sequence[Event],
     memory: SyncMemory,
-    sent: Sent,
+    sent: RepairAttempts,
     options: SyncOptions,
 ) -> Repaired:
-    tally = Tally(name, relay)
+    tally = RelayTally(name, relay)
     first = [one for one in events if one.kind in (DELETION, VANISH)]
     rest = [one for one in events if one.kind not in (DELETION, VANISH)]
     for part in (first, rest):
@@ -159,7 +159,7 @@ def _uploads(
     events: Sequence[Event],
     memory: SyncMemory,
     options: SyncOptions,
-    tally: Tally,
+    tally: RelayTally,
 ) -> Uploads:
     """Upload some events; the plan has decided which."""
     sharing = Sharing((), others=True)
@@ -180,7 +180,7 @@ class _Planned:
         return [self._events[one] for asked in filters for one in asked.ids or ()]
 
 
-def _repaired(name: str, tally: Tally, planned: int) -> Repaired:
+def _repaired(name: str, tally: RelayTally, planned: int) -> Repaired:
     had = 0
     refused: dict[str, int] = {}
     for note, number in tally.unmoved.items():

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from nostr_client.codecs.event import Event
     from nostr_client.codecs.filters import Filter
     from nostr_client.network.relay import Relay
-    from nostr_client.sync.coverage.matrix import Cell
+    from nostr_client.sync.coverage.matrix import CoverageCell
 
 SAMPLE: Final = 30
 """Ids of one relay and kind that are fetched, 11 kB: if a tenth is made up, the sample misses it
@@ -39,7 +39,7 @@ class Sampled(NamedTuple):
 
 
 async def sampled(
-    cells: Mapping[str, Mapping[int, Cell]],
+    cells: Mapping[str, Mapping[int, CoverageCell]],
     filters: Mapping[int, Filter],
     relays: Mapping[str, Relay],
     *,
@@ -93,7 +93,7 @@ class _Samples:
 
     def __init__(
         self,
-        cells: Mapping[str, Mapping[int, Cell]],
+        cells: Mapping[str, Mapping[int, CoverageCell]],
         filters: Mapping[int, Filter],
         sure: frozenset[str],
         rand: random.Random,

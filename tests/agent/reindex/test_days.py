@@ -11,7 +11,7 @@ import pytest
 from agent.reindex.spark import days, groups
 from agent.reindex.spark.columns import KEY, batch
 from nostr_client.store.index_schema import DAY
-from nostr_client.store.tombstones import Row
+from nostr_client.store.tombstones import EventRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,7 @@ rng = random.Random(12)
 KEYS = [rng.randbytes(KEY) for _ in range(20)]
 TIMES = [0, DAY - 1, DAY, 20_000 * DAY + 5, 2**53 - 1]
 ROWS = [
-    Row(at, rng.randbytes(KEY), rng.choice(KEYS), rng.choice(TIMES), kind, None, None, ())
+    EventRow(at, rng.randbytes(KEY), rng.choice(KEYS), rng.choice(TIMES), kind, None, None, ())
     for at, kind in enumerate(rng.choices([0, 1, 7, 65_535], k=900))
 ]
 PLAIN = Counter((row.created_at // DAY, row.kind, row.pubkey) for row in ROWS)

@@ -12,7 +12,7 @@ import pytest
 from agent.reindex.spark import counts, groups
 from agent.reindex.spark.columns import KEY, batch
 from nostr_client import hll
-from nostr_client.store.tombstones import Row
+from nostr_client.store.tombstones import EventRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,7 +25,7 @@ TEXTS = ("", "é" * 15, KEYS[0].hex().upper(), "30023:" + KEYS[1].hex() + ":d", 
 VALUES = [key.hex() for key in KEYS] + list(TEXTS)
 
 
-def events() -> list[Row]:
+def events() -> list[EventRow]:
     """Contact lists, reactions and comments that name keys and texts, some of them twice."""
     found = []
     for at in range(600):
@@ -33,11 +33,11 @@ def events() -> list[Row]:
         named = rng.choices(VALUES, k=rng.randrange(30))
         tags = tuple((rng.choice(names), value, "more") for value in named)
         author = rng.choice(KEYS)
-        found.append(Row(at, rng.randbytes(KEY), author, 0, kind, None, None, (*tags, ("p",))))
+        found.append(EventRow(at, rng.randbytes(KEY), author, 0, kind, None, None, (*tags, ("p",))))
     return found
 
 
-def counted(rows: Iterable[Row]) -> Counter[tuple[str, str, int, bytes]]:
+def counted(rows: Iterable[EventRow]) -> Counter[tuple[str, str, int, bytes]]:
     tracked = {3: "p", 7: "ea", 1111: "qEA"}
     return Counter(
         (name, value, row.kind, row.pubkey)
@@ -47,7 +47,7 @@ def counted(rows: Iterable[Row]) -> Counter[tuple[str, str, int, bytes]]:
     )
 
 
-def chunks(rows: list[Row], size: int) -> list[pa.RecordBatch]:
+def chunks(rows: list[EventRow], size: int) -> list[pa.RecordBatch]:
     wanted = ["kind", "pubkey", "targets", "others"]
     return [batch(rows[at : at + size]).select(wanted) for at in range(0, len(rows), size)]
 

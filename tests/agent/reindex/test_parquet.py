@@ -12,7 +12,7 @@ import pytest
 from agent.reindex import inputs, parquet, reference, run
 from agent.reindex.inputs import Settings
 from agent.reindex.parquet import COLUMNS
-from agent.reindex.protocol import Talk, from_line
+from agent.reindex.protocol import LogText, from_line
 from agent.reindex.reporter import Reporter
 from agent.reindex.single import run_job
 from agent.reindex.spark import groups, numeric
@@ -90,7 +90,7 @@ def test_tables_of_before_go_where_none_can_be_written(
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "pyarrow", None)
         said = rebuilt(tmp_path)
-    (told,) = [one.text for one in said if isinstance(one, Talk)]
+    (told,) = [one.text for one in said if isinstance(one, LogText)]
     assert "[parquet]" in told
     assert {path.name for path in (tmp_path / "out").iterdir()} >= {"index.db"}
     assert not list((tmp_path / "out").glob("tables*"))

@@ -12,7 +12,7 @@ from agent.reindex.inputs import Settings
 from nostr_client.codecs.event import parse_event
 from nostr_client.store import index_update
 from nostr_client.store.index import Index
-from nostr_client.store.index_schema import Mark
+from nostr_client.store.index_schema import IndexedState
 from nostr_client.store.tombstones import from_store, row_of
 from tests.agent.reindex import looking
 from tests.agent.reindex.nasty import HOT, NOW, URLS, fill, nasty, opened, write_archive
@@ -60,7 +60,9 @@ async def test_a_store_gives_what_its_index_holds(tmp_path: Path, events: list[E
     path = tmp_path / "store.db"
     live = await live_tables(path, events)
     with closing(inputs.open_store(path)) as conn:
-        made = reference.from_store_rows(from_store(conn, Mark.of_store(conn).next_seq), SETTINGS)
+        made = reference.from_store_rows(
+            from_store(conn, IndexedState.of_store(conn).next_seq), SETTINGS
+        )
     assert looking.of_tables(made) == live
     assert all(live.values())
 
@@ -85,7 +87,9 @@ async def test_kinds_and_fingerprints_are_those_of_what_is_stored(
     path = tmp_path / "store.db"
     await live_tables(path, events)
     with closing(inputs.open_store(path)) as conn:
-        made = reference.from_store_rows(from_store(conn, Mark.of_store(conn).next_seq), SETTINGS)
+        made = reference.from_store_rows(
+            from_store(conn, IndexedState.of_store(conn).next_seq), SETTINGS
+        )
         kinds = conn.execute("SELECT kind, count(*) FROM event GROUP BY 1 ORDER BY 1").fetchall()
         ids = conn.execute("SELECT created_at, id FROM event").fetchall()
     assert sorted(made.rows("kinds")) == kinds

@@ -29,7 +29,7 @@ from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.keys import stored_event
 from nostr_client.errors import InvalidInput, StoreError
 from nostr_client.store import index_update
-from nostr_client.store.base import KEPT, Found
+from nostr_client.store.base import KEPT, DifferenceLog
 from nostr_client.store.index import Index
 from nostr_client.store.index_read import check_built
 from tests.agent.reindex import looking
@@ -199,7 +199,7 @@ async def test_a_damage_is_found_with_its_cause_and_mended(tmp_path: Path, table
 
 
 def test_many_differences_of_one_table_hide_no_other() -> None:
-    found = Found()
+    found = DifferenceLog()
     for n in range(2_000):
         found.add("tag", n, "is missing")
     found.add("zap", "x", "is missing")

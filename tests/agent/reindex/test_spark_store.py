@@ -19,7 +19,7 @@ from tests.agent.reindex.test_spark import by_reference, by_spark, job_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from nostr_client.store.index_schema import Mark
+    from nostr_client.store.index_schema import IndexedState
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -41,7 +41,7 @@ def test_events_that_go_after_they_were_read_are_not_counted(
     asyncio.run(made(path))
     asked = Stages._removed
 
-    def removed(stages: Stages, start: Mark) -> tuple[int, int | None]:
+    def removed(stages: Stages, start: IndexedState) -> tuple[int, int | None]:
         helper = threading.Thread(target=lambda: asyncio.run(thinned(path)))
         helper.start()
         helper.join()

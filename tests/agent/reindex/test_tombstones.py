@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from nostr_client.store.base import Status
+from nostr_client.store.base import SaveStatus
 from nostr_client.store.tombstones import row_of, tombstones
 from tests.agent.reindex.nasty import URLS, fill, nasty, opened
 from tests.agent.reindex.rulings import drawn
@@ -38,14 +38,16 @@ async def test_a_store_that_takes_a_set_in_good_order_holds_what_is_stated(
         await fill(store, events)
         held = await store.held([event.id for event in events])
     said = stated(events)
-    assert held == {id_ for id_, status in said.items() if status == Status.STORED}, f"seed {seed}"
+    assert held == {id_ for id_, status in said.items() if status == SaveStatus.STORED}, (
+        f"seed {seed}"
+    )
 
 
 def test_the_sets_have_every_status() -> None:
     statuses = Counter(s for seed in range(12) for s in stated(drawn(seed, 150, 4)).values())
-    assert statuses.keys() == {status.value for status in Status} - {
-        Status.DUPLICATE.value,
-        Status.INVALID.value,
+    assert statuses.keys() == {status.value for status in SaveStatus} - {
+        SaveStatus.DUPLICATE.value,
+        SaveStatus.INVALID.value,
     }
 
 

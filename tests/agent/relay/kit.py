@@ -6,10 +6,10 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from agent.relay.context import Clock, Context, Peer
+from agent.relay.context import Peer, RelayClock, RelayContext
 from agent.relay.limits import events_bucket
 from agent.relay.options import RelayOptions
-from agent.relay.session import Session
+from agent.relay.session import ServerSession
 from nostr_client.codecs.event import Event, EventTemplate
 from nostr_client.codecs.keys import KeySigner
 
@@ -57,9 +57,9 @@ class FakeClock:
         self.monotonic_now = 1_000.0
         self.wall_now = float(NOW)
 
-    def clock(self) -> Clock:
+    def clock(self) -> RelayClock:
         """The clock for a context."""
-        return Clock(lambda: self.monotonic_now, lambda: self.wall_now)
+        return RelayClock(lambda: self.monotonic_now, lambda: self.wall_now)
 
 
 def make_session(
@@ -68,7 +68,7 @@ def make_session(
     *,
     search: bool = False,
     read_only_reason: str = "",
-) -> Session:
+) -> ServerSession:
     """A session as the server would make it, on a clock of the test's own."""
     options = options or RelayOptions()
     clock = clock or FakeClock()
@@ -80,11 +80,13 @@ def make_session(
         address_bucket=events_bucket(limits.address_events_per_s, limits, clock.monotonic_now),
         read_only_reason=read_only_reason,
     )
-    context = Context(options=options, urls=frozenset({URL}), search=search, clock=clock.clock())
-    return Session(context, peer)
+    context = RelayContext(
+        options=options, urls=frozenset({URL}), search=search, clock=clock.clock()
+    )
+    return ServerSession(context, peer)
 
 
-def say(session: Session, *parts: Any) -> list[Output]:
+def say(session: ServerSession, *parts: Any) -> list[Output]:
     """Send one frame, given as the items of its array."""
     return session.receive(frame(*parts))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent.relay.limits import REMEMBERED, Addresses, events_bucket
+from agent.relay.limits import REMEMBERED, ConnectionLimiter, events_bucket
 from agent.relay.options import RelayLimits
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ def taken(bucket: TokenBucket, now: float, tries: int = 100) -> int:
 
 
 def test_connections_in_all_and_per_address() -> None:
-    addresses = Addresses(RelayLimits(connections=3, connections_per_address=2))
+    addresses = ConnectionLimiter(RelayLimits(connections=3, connections_per_address=2))
     for address in ("a", "a", "b"):
         assert addresses.refusal(address) == ""
         addresses.enter(address, 0)
@@ -34,14 +34,14 @@ def test_a_bucket_saves_seconds_worth_of_events() -> None:
 
 
 def test_a_reconnect_does_not_refill_the_bucket() -> None:
-    addresses = Addresses(RelayLimits(address_events_per_s=1, burst_s=5))
+    addresses = ConnectionLimiter(RelayLimits(address_events_per_s=1, burst_s=5))
     assert taken(addresses.enter("a", 0).bucket, 0) == 5
     addresses.leave("a")
     assert taken(addresses.enter("a", 0).bucket, 0) == 0
 
 
 def test_addresses_that_left_are_forgotten_in_the_end() -> None:
-    addresses = Addresses(RelayLimits())
+    addresses = ConnectionLimiter(RelayLimits())
     for n in range(2 * REMEMBERED):
         addresses.enter(str(n), 0)
         addresses.leave(str(n))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent.relay.options import Access, RelayOptions
+from agent.relay.options import RelayAccess, RelayOptions
 from agent.relay.server import RelayServer, serve
 from nostr_client.errors import InvalidInput
 from nostr_client.store.sqlite import SqliteStore
@@ -75,7 +75,7 @@ def certificate(folder: Path) -> tuple[Path, Path]:
 async def test_tls(store: SqliteStore, tmp_path: Path) -> None:
     cert, secret = certificate(tmp_path)
     trust = ssl.create_default_context(cafile=cert)
-    access = Access(tls_cert=cert, tls_key=secret)
+    access = RelayAccess(tls_cert=cert, tls_key=secret)
     async with (
         serve(store, port=0, options=RelayOptions(access=access)) as server,
         connect(server.url, ssl=trust) as client,
@@ -87,7 +87,7 @@ async def test_tls(store: SqliteStore, tmp_path: Path) -> None:
         async with serve(store, port=0, options=RelayOptions(access=access)):
             pass
     secret.chmod(0o600)
-    swapped = RelayOptions(access=Access(tls_cert=secret, tls_key=cert))
+    swapped = RelayOptions(access=RelayAccess(tls_cert=secret, tls_key=cert))
     with pytest.raises(InvalidInput):
         async with serve(store, port=0, options=swapped):
             pass

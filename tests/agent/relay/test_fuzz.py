@@ -31,7 +31,7 @@ from tests.agent.relay.wire import Wire, core_over, wired
 from tests.conftest import load_cases, missing
 
 if TYPE_CHECKING:
-    from agent.relay.core import Core
+    from agent.relay.core import RelayCore
 
 PER_EXAMPLE = 20
 OPTIONS = RelayOptions(
@@ -77,7 +77,7 @@ async def feed(wire: Wire, frames: list[str | bytes]) -> None:
     assert answer[0][:2] == ["COUNT", "alive"]
 
 
-def assert_nothing_held(core: Core) -> None:
+def assert_nothing_held(core: RelayCore) -> None:
     """The client has gone and left nothing behind."""
     assert len(core.hub) == 0
     assert not core.connections

@@ -15,17 +15,17 @@ from nostr_client.negentropy.storage import PlainStorage
 from tests.agent.relay.kit import FakeClock, jobs, make_session, say, texts
 
 if TYPE_CHECKING:
-    from agent.relay.session import Session
+    from agent.relay.session import ServerSession
 
 EVENT_ID = "ab" * 32
 
 
-def open_neg(session: Session, sub_id: str = "n", wanted: Any = None) -> NegOpenJob:
+def open_neg(session: ServerSession, sub_id: str = "n", wanted: Any = None) -> NegOpenJob:
     (job,) = jobs(say(session, "NEG-OPEN", sub_id, wanted or {}, "61"), NegOpenJob)
     return job
 
 
-def opened(session: Session, sub_id: str = "n", items: int = 1) -> NegOpenJob:
+def opened(session: ServerSession, sub_id: str = "n", items: int = 1) -> NegOpenJob:
     job = open_neg(session, sub_id)
     assert session.negotiation.reserve(job, items) == ""
     engine = Responder(PlainStorage([]))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 import pytest
 
-from agent.relay.options import Access, RelayLimits, RelayOptions
+from agent.relay.options import RelayAccess, RelayLimits, RelayOptions
 from agent.relay.policy import all_of, everything
 from agent.relay.server import RelayServer, serve
 from nostr_client import hll
@@ -165,7 +165,7 @@ async def test_registers_fall_with_deletions_and_replacements(relay: RelayServer
 async def test_a_request_to_vanish_names_the_relay_as_clients_do(
     store: SqliteStore, ours: str
 ) -> None:
-    options = RelayOptions(access=Access(hosts=frozenset({"relay.example"})))
+    options = RelayOptions(access=RelayAccess(hosts=frozenset({"relay.example"})))
     async with serve(store, port=0, options=options) as server, connect(server.url) as client:
         note = signed(1)
         await client.publish(note)
@@ -243,7 +243,7 @@ async def test_web_pages_are_kept_out(relay: RelayServer, headers: dict[str, str
 
 
 async def test_the_token_is_for_writing(store: SqliteStore) -> None:
-    options = RelayOptions(access=Access(token="s3cret"))
+    options = RelayOptions(access=RelayAccess(token="s3cret"))
     async with serve(store, port=0, options=options) as server:
         async with connect(server.url) as client:
             assert (await client.publish(signed()))[3].startswith("restricted:")

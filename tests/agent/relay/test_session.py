@@ -8,11 +8,11 @@ import pytest
 
 from agent.relay.limits import CountFigures
 from agent.relay.options import RelayLimits, RelayOptions
-from agent.relay.outputs import CountJob, FetchJob, SaveJob, Settle, Unwatch, Watch
+from agent.relay.outputs import CountJob, FetchJob, Listen, SaveJob, Settle, Unlisten
 from agent.relay.policy import all_of, everything, only_keys, only_wanted
 from nostr_client.codecs.filters import Filter
 from nostr_client.hll import EMPTY
-from nostr_client.store.base import Outcome, Status
+from nostr_client.store.base import SaveOutcome, SaveStatus
 from tests.agent.relay.kit import (
     CHALLENGE,
     FakeClock,
@@ -27,17 +27,17 @@ from tests.agent.relay.kit import (
 )
 
 if TYPE_CHECKING:
-    from agent.relay.session import Session
+    from agent.relay.session import ServerSession
 
 TARGET = "ab" * 32
 
 
-def subscribe(session: Session, sub_id: str = "s", *filters: Any) -> FetchJob:
+def subscribe(session: ServerSession, sub_id: str = "s", *filters: Any) -> FetchJob:
     (job,) = jobs(say(session, "REQ", sub_id, *(filters or ({},))), FetchJob)
     return job
 
 
-def ready(session: Session, sub_id: str = "s", *filters: Any) -> FetchJob:
+def ready(session: ServerSession, sub_id: str = "s", *filters: Any) -> FetchJob:
     """A subscription after its EOSE, with no commit under way."""
     job = subscribe(session, sub_id, *filters)
     for settle in jobs(session.end_stored(job), Settle):
@@ -45,7 +45,7 @@ def ready(session: Session, sub_id: str = "s", *filters: Any) -> FetchJob:
     return job
 
 
-def login(session: Session, seed: int = 1) -> None:
+def login(session: ServerSession, seed: int = 1) -> None:
     assert texts(say(session, "AUTH", auth_event(seed)))[0][2] is True
 
 
@@ -56,33 +56,33 @@ def test_event_is_saved_and_answered_after_the_commit() -> None:
     session, event = make_session(), signed()
     (job,) = say(session, "EVENT", event)
     assert job.event == event
-    answer = session.saved(event, Outcome(event.id, Status.STORED))
+    answer = session.saved(event, SaveOutcome(event.id, SaveStatus.STORED))
     assert texts(answer) == [["OK", event.id, True, ""]]
 
 
 @pytest.mark.parametrize(
     ("status", "accepted", "prefix"),
     [
-        (Status.DUPLICATE, True, "duplicate:"),
-        (Status.SUPERSEDED, True, "duplicate:"),
-        (Status.EPHEMERAL, True, ""),
-        (Status.DELETED, False, "blocked:"),
-        (Status.VANISHED, False, "blocked:"),
-        (Status.EXPIRED, False, "invalid:"),
-        (Status.INVALID, False, "invalid:"),
+        (SaveStatus.DUPLICATE, True, "duplicate:"),
+        (SaveStatus.SUPERSEDED, True, "duplicate:"),
+        (SaveStatus.EPHEMERAL, True, ""),
+        (SaveStatus.DELETED, False, "blocked:"),
+        (SaveStatus.VANISHED, False, "blocked:"),
+        (SaveStatus.EXPIRED, False, "invalid:"),
+        (SaveStatus.INVALID, False, "invalid:"),
     ],
 )
-def test_outcomes_become_ok_with_a_prefix(status: Status, accepted: bool, prefix: str) -> None:
+def test_outcomes_become_ok_with_a_prefix(status: SaveStatus, accepted: bool, prefix: str) -> None:
     session, event = make_session(), signed()
-    ((_, _, ok, reason),) = texts(session.saved(event, Outcome(event.id, status)))
+    ((_, _, ok, reason),) = texts(session.saved(event, SaveOutcome(event.id, status)))
     assert ok is accepted
     assert reason.startswith(prefix)
 
 
 def test_every_status_of_the_store_has_an_answer() -> None:
     session, event = make_session(), signed()
-    for status in Status:
-        assert texts(session.saved(event, Outcome(event.id, status)))[0][0] == "OK"
+    for status in SaveStatus:
+        assert texts(session.saved(event, SaveOutcome(event.id, status)))[0][0] == "OK"
 
 
 def test_events_above_the_rate_are_refused_and_later_taken() -> None:
@@ -170,7 +170,7 @@ def test_all_of_gives_the_first_reason() -> None:
 def test_stored_then_eose_then_live() -> None:
     session = make_session()
     watch, job = say(session, "REQ", "s", {"kinds": [1]})
-    assert isinstance(watch, Watch)
+    assert isinstance(watch, Listen)
     old, new = numbered(2)
     assert texts(session.stored(job, [old]))[0][:2] == ["EVENT", "s"]
     assert texts(session.end_stored(job)) == [["EOSE", "s"]]
@@ -209,18 +209,18 @@ def test_a_flood_before_eose_ends_the_subscription(limits: RelayLimits) -> None:
         session.live(job.subscription, event, event.to_json())
     out = session.end_stored(job)
     assert texts(out)[0][:2] == ["CLOSED", "s"]
-    assert jobs(out, Unwatch)
+    assert jobs(out, Unlisten)
 
 
 def test_close_and_replace_drop_late_results() -> None:
     session = make_session()
     first = subscribe(session, "s", {"kinds": [1]})
     out = say(session, "REQ", "s", {"kinds": [2]})
-    assert jobs(out, Unwatch)[0].subscription is first.subscription
+    assert jobs(out, Unlisten)[0].subscription is first.subscription
     assert session.stored(first, [signed()]) == []
     assert session.end_stored(first) == []
     assert session.failed(first, "error: x") == []
-    assert jobs(say(session, "CLOSE", "s"), Unwatch)
+    assert jobs(say(session, "CLOSE", "s"), Unlisten)
     assert say(session, "CLOSE", "s") == []
 
 
@@ -265,14 +265,14 @@ def test_closing_the_session_lets_every_subscription_go() -> None:
     session = make_session()
     subscribe(session, "a")
     subscribe(session, "b")
-    assert len(jobs(session.close(), Unwatch)) == 2
+    assert len(jobs(session.close(), Unlisten)) == 2
     assert list(session.subscriptions) == []
 
 
 # COUNT
 
 
-def count(session: Session, *filters: Any) -> CountJob:
+def count(session: ServerSession, *filters: Any) -> CountJob:
     (job,) = jobs(say(session, "COUNT", "q", *filters), CountJob)
     return job
 

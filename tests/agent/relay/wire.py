@@ -7,12 +7,12 @@ import json
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from agent.relay.connection import Connection
-from agent.relay.context import Context, Peer
-from agent.relay.core import Core
+from agent.relay.connection import ServerConnection
+from agent.relay.context import Peer, RelayContext
+from agent.relay.core import RelayCore
 from agent.relay.limits import events_bucket
 from agent.relay.options import RelayOptions
-from agent.relay.session import Session
+from agent.relay.session import ServerSession
 from tests.agent.relay.kit import CHALLENGE, URL
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ DEADLINE_S = 120.0
 class Wire:
     """One client of a relay in this process."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: RelayCore) -> None:
         options = core.options
         bucket = events_bucket(options.limits.events_per_s, options.limits, 0)
         peer = Peer(address="127.0.0.1", challenge=CHALLENGE, bucket=bucket, address_bucket=bucket)
@@ -34,7 +34,7 @@ class Wire:
         self._taken = 0
         self.core = core
         self.sent: list[str] = []
-        self.connection = Connection(core, Session(core.context, peer), self._send)
+        self.connection = ServerConnection(core, ServerSession(core.context, peer), self._send)
 
     async def _send(self, frames: Sequence[str]) -> None:
         self.sent += frames
@@ -60,10 +60,12 @@ class Wire:
 
 
 @asynccontextmanager
-async def core_over(store: EventStore, options: RelayOptions | None = None) -> AsyncIterator[Core]:
+async def core_over(
+    store: EventStore, options: RelayOptions | None = None
+) -> AsyncIterator[RelayCore]:
     """A relay without sockets."""
-    context = Context(options=options or RelayOptions(), urls=frozenset({URL}))
-    core = Core(store, context)
+    context = RelayContext(options=options or RelayOptions(), urls=frozenset({URL}))
+    core = RelayCore(store, context)
     async with asyncio.TaskGroup() as group:
         working = group.create_task(core.ingest.run())
         try:
@@ -74,7 +76,7 @@ async def core_over(store: EventStore, options: RelayOptions | None = None) -> A
 
 
 @asynccontextmanager
-async def wired(core: Core) -> AsyncIterator[Wire]:
+async def wired(core: RelayCore) -> AsyncIterator[Wire]:
     """A connected client of `core`."""
     wire = Wire(core)
     async with asyncio.TaskGroup() as group:

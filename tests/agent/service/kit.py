@@ -68,7 +68,7 @@ class Running:
         async with asyncio.timeout(PATIENCE_S):
             async for _, message in self.client.events():
                 found: tuple[schema.WatchState, ...] = ()
-                if isinstance(message, schema.Snapshot):
+                if isinstance(message, schema.StateSnapshot):
                     found = message.watches
                 elif isinstance(message, schema.Delta) and message.watch is not None:
                     found = (message.watch,)

@@ -420,7 +420,7 @@ async def test_the_token_is_for_its_owner_alone(tmp_path: Path) -> None:
 async def test_a_stream_is_taken_up_where_it_was_left(tmp_path: Path) -> None:
     async with FaultyRelay(events=[follow(1)]) as relay, an_agent(tmp_path, [relay.url]) as agent:
         last, message = await anext(agent.client.events())
-        assert isinstance(message, schema.Snapshot)
+        assert isinstance(message, schema.StateSnapshot)
         seen = int(last.partition(":")[2])
         for n in range(5):
             spec = Watch(name=f"w{n}", query="followers", target=TARGET)
@@ -434,7 +434,7 @@ async def test_a_stream_is_taken_up_where_it_was_left(tmp_path: Path) -> None:
         assert numbers == list(range(seen + 1, seen + 1 + len(numbers)))
         for stale in ("other:3", f"{last.partition(':')[0]}:999999"):
             _, message = await anext(agent.client.events(stale))
-            assert isinstance(message, schema.Snapshot)
+            assert isinstance(message, schema.StateSnapshot)
 
 
 async def test_a_slow_client_is_cut_with_a_reason_and_comes_back(tmp_path: Path) -> None:
@@ -467,7 +467,7 @@ async def test_the_end_of_the_agent_ends_its_streams(tmp_path: Path) -> None:
         service = agent.service
     async with client:
         _, message = await anext(events)
-        while not isinstance(message, schema.Cut):
+        while not isinstance(message, schema.StreamEnd):
             _, message = await anext(events)
         assert message.reason == "the agent stops"
     assert service.agent.feed.streams == 0

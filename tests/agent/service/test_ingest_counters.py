@@ -98,7 +98,7 @@ async def test_listeners_hear_that_counters_and_the_agent_have_moved(tmp_path: P
     async with an_agent(tmp_path, more=STREAM) as agent, asyncio.timeout(20):
         events = agent.client.events()
         _, first = await anext(events)
-        assert isinstance(first, schema.Snapshot)
+        assert isinstance(first, schema.StateSnapshot)
         async with connect(agent.service.backend.relay_url) as client:
             n = 0
             async for _, message in events:

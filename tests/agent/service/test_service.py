@@ -18,7 +18,7 @@ from aiohttp import web
 from agent.api import schema
 from agent.api.client import AgentClient, ApiError
 from agent.cli import run
-from agent.commands.run import Source
+from agent.commands.run import ConfigReader
 from agent.config import InvalidConfig, parse
 from agent.config.load import draft
 from agent.config.model import RelaysSection
@@ -459,11 +459,11 @@ async def test_run_stops_in_order_on_sigterm_and_reads_again_on_sighup(tmp_path:
         assert await process.wait() == 0
 
 
-def a_source(settings: tuple[str, ...] = ()) -> tuple[Source, Path]:
+def a_source(settings: tuple[str, ...] = ()) -> tuple[ConfigReader, Path]:
     """What a run without --config reads, and where the user's file is."""
     file = config_path()
     file.parent.mkdir(parents=True, exist_ok=True)
-    return Source(None, settings), file
+    return ConfigReader(None, settings), file
 
 
 async def test_a_file_that_is_gone_is_not_taken_as_no_file(tmp_path: Path) -> None:

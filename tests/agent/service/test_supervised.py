@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from agent.api.address import Addresses
+from agent.api.address import RunFile
 from agent.api.client import AgentClient, ApiError
 from agent.service import service_files
 from nostr_client.codecs.keys import verify
@@ -153,7 +153,7 @@ class World:
                 await asyncio.sleep(0.1)
 
     def _client(self) -> AgentClient:
-        found = msgspec.json.decode(self._addresses.read_bytes(), type=Addresses)
+        found = msgspec.json.decode(self._addresses.read_bytes(), type=RunFile)
         token = Path(found.token).read_text().strip()
         return AgentClient(found.api, token, timeout=5.0)
 

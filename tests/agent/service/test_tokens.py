@@ -140,7 +140,7 @@ async def test_a_removed_file_is_a_new_token_at_the_next_reload(
             assert (await reloaded(agent, tmp_path)).ok
             async with asyncio.timeout(10):
                 last = [message async for _, message in stream][-1]
-            assert isinstance(last, schema.Cut)
+            assert isinstance(last, schema.StreamEnd)
             assert "tokens have changed" in last.reason
             with pytest.raises(ApiError, match="wrong"):
                 await client.status()

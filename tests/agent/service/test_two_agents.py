@@ -10,7 +10,7 @@ from agent.relay.server import serve
 from nostr_client import count
 from nostr_client.codecs.keys import verify
 from nostr_client.count.claims import CLAIMS, ClaimBook
-from nostr_client.count.procedure import Counter
+from nostr_client.count.procedure import CountEngine
 from nostr_client.store.sqlite import SqliteStore
 from tests.agent.service.kit import an_agent
 from tests.worlds import NOTE, TARGET, follow, reaction, samples, union
@@ -46,7 +46,7 @@ async def relay(stack: AsyncExitStack, people: list[int], *, hll: bool) -> str:
 async def merged(folders: list[Path], query: Query) -> CountResult:
     """The claims of several stores as one result; each store was written by its own agent."""
     claims: dict[str, Claim] = {}
-    counter = Counter()
+    counter = CountEngine()
     for folder in folders:
         path = folder / "store.db"
         async with await SqliteStore.open(path, migrations=[CLAIMS]) as store:

@@ -12,7 +12,7 @@ from nostr_client.codecs.filters import Filter
 from nostr_client.errors import ProtocolError
 from nostr_client.network.paging.range_reader import Walk
 from nostr_client.network.relay_state import RelayStatus
-from nostr_client.protocol import Sent, Stamp
+from nostr_client.protocol import Stamp, StoredFrames
 from tests.faults import (
     FewSubscriptions,
     OnlyChallenges,
@@ -40,7 +40,7 @@ async def dense_second(case: Case) -> None:
         if asked is None:
             break
         reaches = (asked.until is None or asked.until >= second) and (asked.since or 0) <= second
-        walk.take([], Sent(stamps=page if reaches else (), limit=asked.limit))
+        walk.take([], StoredFrames(stamps=page if reaches else (), limit=asked.limit))
     else:
         raise AssertionError("the walk does not end")
     assert walk.holes == {second}

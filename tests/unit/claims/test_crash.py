@@ -21,13 +21,13 @@ from nostr_client.codecs.filters import Filter
 from nostr_client.count.claims.book import CLAIMS
 from nostr_client.count.claims.coverage import holds
 from nostr_client.count.claims.held import HeldRows
-from nostr_client.count.rounds import AskCount, ReadPage, Round
+from nostr_client.count.rounds import AskCount, ReadPage, ReadRound
 from nostr_client.protocol import SMALL
 from nostr_client.store.migrate import create
 from tests.simulation import SimRelay, event
 
 if TYPE_CHECKING:
-    from nostr_client.count.claims import Held, Mark
+    from nostr_client.count.claims import HeldEvent, ReadCoverage
 
 NOW = 1_700_000_000
 OFFSET = 9
@@ -45,7 +45,7 @@ class Life:
     def __init__(self, folder: Path, steps: int | None) -> None:
         self.folder = folder
         self.steps = steps
-        self.seen: tuple[Mark, int] | None = None
+        self.seen: tuple[ReadCoverage, int] | None = None
         self.conn = sqlite3.connect(folder / "store.db", isolation_level=None)
         self.conn.execute("PRAGMA journal_mode = WAL")
         if steps is not None:
@@ -64,7 +64,7 @@ class Life:
         self.steps -= 1
         return self.steps < 0
 
-    def advance(self, reading: Round) -> bool:
+    def advance(self, reading: ReadRound) -> bool:
         """One transaction, as the store runs it."""
         try:
             self.conn.execute("BEGIN IMMEDIATE")
@@ -83,7 +83,7 @@ class Life:
     def read(self, relay: SimRelay, clock: int, counts: bool) -> None:
         """A round, to its end or to death."""
         told = relay.count(REACTIONS) if counts else None
-        reading = Round([REACTIONS], clock=clock, reported=told, page=relay.cap)
+        reading = ReadRound([REACTIONS], clock=clock, reported=told, page=relay.cap)
         begun = self.seen is not None and reading.begin(*self.seen)
         while begun or self.advance(reading):
             begun = False
@@ -109,8 +109,8 @@ class Found:
     def __init__(self, folder: Path) -> None:
         conn = sqlite3.connect(folder / "store.db")
         rows = HeldRows(conn, 1, 1, OFFSET)
-        self.events: list[Held] = list(rows.events())
-        self.mark: Mark = rows.mark
+        self.events: list[HeldEvent] = list(rows.events())
+        self.mark: ReadCoverage = rows.mark
         self.registers = rows.registers()
         conn.close()
 
@@ -137,7 +137,7 @@ def test_no_kill_loses_an_event_or_counts_one_twice(
     lives: list[tuple[int, int]], cap: int, counts: bool, stale: bool
 ) -> None:
     """`stale`: each round begins from what an earlier one saw, which may not hold any more."""
-    seen: tuple[Mark, int] | None = None
+    seen: tuple[ReadCoverage, int] | None = None
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "0"
         folder.mkdir()

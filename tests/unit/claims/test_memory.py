@@ -10,9 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nostr_client import hll
-from nostr_client.count.claims import VOID, Held, ListMemory, Mark, Update
+from nostr_client.count.claims import VOID, HeldEvent, ListMemory, ReadCoverage, Update
 from nostr_client.count.claims.book import CLAIMS
-from nostr_client.count.claims.coverage import DAY, HOUR, Changes, Drift, Reread, gaps, holds, join
+from nostr_client.count.claims.coverage import (
+    DAY,
+    HOUR,
+    Drift,
+    EventChanges,
+    Reread,
+    gaps,
+    holds,
+    join,
+)
 from nostr_client.count.claims.held import HeldRows
 from nostr_client.store.migrate import create
 
@@ -20,10 +29,10 @@ NOW = 1000
 OFFSET = 8
 
 
-def held(at: int, n: int) -> Held:
+def held(at: int, n: int) -> HeldEvent:
     """Every third does not count."""
     person = sha256(b"%d" % (n % 7)).digest()
-    return Held(at, sha256(b"%d %d" % (at, n)).digest(), person, 0 if n % 3 else VOID)
+    return HeldEvent(at, sha256(b"%d %d" % (at, n)).digest(), person, 0 if n % 3 else VOID)
 
 
 EVENTS = st.builds(held, st.integers(0, NOW + 20), st.integers(0, 9))
@@ -62,7 +71,7 @@ def test_spans_hold_what_was_joined_and_gaps_are_the_rest(parts: list[tuple[int,
 @settings(max_examples=150, deadline=None)
 @given(st.lists(updates() | EVENTS, max_size=10), st.booleans(), st.booleans())
 def test_the_memory_in_sqlite_does_what_the_one_in_memory_does(
-    steps: list[Update | Held], replaces: bool, older: bool
+    steps: list[Update | HeldEvent], replaces: bool, older: bool
 ) -> None:
     """`older`: the first half was written by a version that kept no number of what is held."""
     conn = sqlite3.connect(":memory:")
@@ -105,7 +114,7 @@ def test_after_an_update_the_window_holds_what_was_found(steps: list[Update]) ->
         assert inside == {e.id for e in step.found if step.spans(e.created_at)}
 
 
-def update(start: int, end: int | None, *found: Held, at: int = NOW, **rest: int) -> Update:
+def update(start: int, end: int | None, *found: HeldEvent, at: int = NOW, **rest: int) -> Update:
     upto = at if end is None else min(end, at)
     return Update(start=start, end=end, upto=upto, at=at, found=found, **rest)  # type: ignore[arg-type]
 
@@ -129,35 +138,35 @@ def test_events_of_the_future_are_held_and_move_nothing() -> None:
 
 
 def test_the_overlap_grows_with_lateness_and_one_old_event_does_not_blow_it_up() -> None:
-    mark = Mark(covered=((0, 100 * DAY),), newest=100 * DAY)
-    changes = Changes(added=1, gone=0, exposure=0.0, fresh=(100 * DAY - 3 * HOUR,))
+    mark = ReadCoverage(covered=((0, 100 * DAY),), newest=100 * DAY)
+    changes = EventChanges(added=1, gone=0, exposure=0.0, fresh=(100 * DAY - 3 * HOUR,))
     later = mark.moved(update(0, None, at=100 * DAY + 60), changes, 100 * DAY)
     assert later.overlap == 4.5 * HOUR
-    very_late = Changes(added=1, gone=0, exposure=0.0, fresh=(50 * DAY,))
+    very_late = EventChanges(added=1, gone=0, exposure=0.0, fresh=(50 * DAY,))
     assert mark.moved(update(0, None), very_late, 100 * DAY).overlap == HOUR
-    nothing = Changes(added=0, gone=0, exposure=0.0)
+    nothing = EventChanges(added=0, gone=0, exposure=0.0)
     after = later.moved(update(0, None, at=103 * DAY + 60), nothing, 100 * DAY)
     assert after.overlap == 2.25 * HOUR
 
 
 def test_reading_again_is_spread_over_the_period() -> None:
     policy = Reread(every=7 * DAY)
-    mark = Mark(covered=((0, DAY),), swept_at=0)
+    mark = ReadCoverage(covered=((0, DAY),), swept_at=0)
     assert policy.due(mark, 700, 4 * HOUR) == 17
     assert policy.due(mark, 3, 2 * DAY) == 0
     assert policy.due(mark, 3, 3 * DAY) == 1
     assert policy.due(mark, 700, 30 * DAY) == 100
-    assert policy.due(Mark(), 700, 30 * DAY) == 0
+    assert policy.due(ReadCoverage(), 700, 30 * DAY) == 0
 
 
 def test_what_may_have_changed_unseen_is_learnt_from_what_was_found_gone() -> None:
-    assert Drift.of(Mark(), 0.0, 100) is None
-    unknown = Drift.of(Mark(), 100 * DAY, 100)
+    assert Drift.of(ReadCoverage(), 0.0, 100) is None
+    unknown = Drift.of(ReadCoverage(), 100 * DAY, 100)
     assert unknown is not None
     assert unknown.share == 0.01
-    steady = Drift.of(Mark(exposure=1e6 * DAY), 100 * DAY, 100)
+    steady = Drift.of(ReadCoverage(exposure=1e6 * DAY), 100 * DAY, 100)
     assert steady is not None
     assert steady.share < 1e-5
-    losing = Drift.of(Mark(exposure=1e4 * DAY, gone=1000), 100 * DAY, 100)
+    losing = Drift.of(ReadCoverage(exposure=1e4 * DAY, gone=1000), 100 * DAY, 100)
     assert losing is not None
     assert 0.09 < losing.share < 0.11

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from nostr_client import count
 from nostr_client.codecs import nip19
-from nostr_client.count.claims import VOID, ClaimBook, Held, ListMemory, Update, reading_of
+from nostr_client.count.claims import VOID, ClaimBook, HeldEvent, ListMemory, Update, reading_of
 from nostr_client.count.merge import Receipt
 from nostr_client.count.remembering import asked_of
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 TARGET = "ab" * 32
 ZAPS = asked_of(count.zaps(nip19.PublicKey(TARGET).encode()))
 SIGNER, PAID = b"s" * 32, bytes.fromhex(TARGET)
-CLEAR = Held(100, b"1" * 32, b"a" * 32, 21_000, "", SIGNER, PAID)
-NAMING = Held(200, b"2" * 32, b"b" * 32, 42_000, "cd" * 32, SIGNER, PAID)
-FORGED = Held(300, b"3" * 32, b"c" * 32, 63_000, "ef" * 32, SIGNER, PAID)
+CLEAR = HeldEvent(100, b"1" * 32, b"a" * 32, 21_000, "", SIGNER, PAID)
+NAMING = HeldEvent(200, b"2" * 32, b"b" * 32, 42_000, "cd" * 32, SIGNER, PAID)
+FORGED = HeldEvent(300, b"3" * 32, b"c" * 32, 63_000, "ef" * 32, SIGNER, PAID)
 ALL = (CLEAR, NAMING, FORGED)
 
 

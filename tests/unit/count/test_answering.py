@@ -14,7 +14,7 @@ from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.messages import CountAnswer, parse_relay_message
 from nostr_client.count.answering import answer_of
 from nostr_client.count.merge import Claim, ClaimStatus, Method, TrustPolicy
-from nostr_client.count.procedure import Counter
+from nostr_client.count.procedure import CountEngine
 from nostr_client.count.queries import Query, followers, query
 from tests.unit.test_merge import hll_claim, key, read_claim
 
@@ -34,7 +34,7 @@ def counts(relay: str, number: int) -> Claim:
 
 
 def merged(*claims: Claim, asked: Query = ASKED) -> CountResult:
-    return Counter(policy=TrustPolicy.EXCLUDE).result(asked, claims)
+    return CountEngine(policy=TrustPolicy.EXCLUDE).result(asked, claims)
 
 
 def made(form: str, name: str, some: range) -> Claim:
@@ -96,7 +96,7 @@ def test_registers_that_mined_keys_raised_are_not_passed_on() -> None:
     honest = hll_claim("wss://a.example", range(400))
     raised = bytearray(honest.registers or b"")
     raised[:24] = bytes([22]) * 24
-    trusted = Counter(policy=TrustPolicy.OFF)
+    trusted = CountEngine(policy=TrustPolicy.OFF)
     mined = msgspec.structs.replace(honest, relay="wss://m.example", registers=bytes(raised))
     answer = answer_of(trusted.result(ASKED, [honest, mined]))
     assert answer is not None

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.messages import Hint
-from nostr_client.count.claims import Held, ListMemory, Reread
+from nostr_client.count.claims import HeldEvent, ListMemory, Reread
 from nostr_client.count.claims.coverage import DAY, HOUR
-from nostr_client.count.rounds import ReadPage, Round
+from nostr_client.count.rounds import ReadPage, ReadRound
 from nostr_client.network.paging.range_reader import Walk
-from nostr_client.protocol import SMALL, Sent
+from nostr_client.protocol import SMALL, StoredFrames
 from tests.simulation import Order, SimRelay, drive, event
 from tests.strategies import lists_up_to
 
@@ -27,7 +27,7 @@ def ids(memory: ListMemory) -> set[bytes]:
     return {one.id for one in memory.events()}
 
 
-def history(n: int, *, seed: int = 1, span: int = 100 * DAY) -> list[Held]:
+def history(n: int, *, seed: int = 1, span: int = 100 * DAY) -> list[HeldEvent]:
     rng = random.Random(seed)
     return [event(NOW - rng.randrange(span), i) for i in range(n)]
 
@@ -36,7 +36,7 @@ def read(
     memory: ListMemory, relay: SimRelay, now: int, *, told: bool = False, most: int | None = None
 ) -> int:
     count = relay.count(KINDS) if told else None
-    return drive(Round([KINDS], clock=now, reported=count), memory, relay, most=most)
+    return drive(ReadRound([KINDS], clock=now, reported=count), memory, relay, most=most)
 
 
 def test_a_first_round_reads_everything_once() -> None:
@@ -100,7 +100,7 @@ def test_a_relay_that_counts_what_it_does_not_give_is_not_searched_each_time() -
     relay, memory = SimRelay(history(1000)), ListMemory()
 
     def dishonest() -> tuple[int, int]:
-        reading = Round([KINDS], clock=NOW, reported=1010)
+        reading = ReadRound([KINDS], clock=NOW, reported=1010)
         before = relay.read
         while reading.advance(memory):
             while (question := reading.question) is not None:
@@ -145,7 +145,7 @@ class Spoiled(SimRelay):
 
     bad = b""
 
-    def answer(self, asked: Filter) -> tuple[list[Held], Sent]:
+    def answer(self, asked: Filter) -> tuple[list[HeldEvent], StoredFrames]:
         page, was_sent = super().answer(asked)
         stamps = tuple(None if s and s.id == self.bad.hex() else s for s in was_sent.stamps)
         good = [one for one in page if one.id != self.bad]
@@ -181,7 +181,7 @@ def test_finish_beside_a_larger_count_does_not_end_a_round() -> None:
 class SaysFinish(SimRelay):
     """A relay that says `finish` at every page."""
 
-    def answer(self, asked: Filter) -> tuple[list[Held], Sent]:
+    def answer(self, asked: Filter) -> tuple[list[HeldEvent], StoredFrames]:
         page, was_sent = super().answer(asked)
         return page, msgspec.structs.replace(was_sent, hint=Hint.FINISH)
 
@@ -189,7 +189,7 @@ class SaysFinish(SimRelay):
 class ByKind(SimRelay):
     """A relay that looks at kinds: an event's kind is 1 for even amounts, else 7."""
 
-    def _matching(self, asked: Filter) -> list[Held]:
+    def _matching(self, asked: Filter) -> list[HeldEvent]:
         kinds = set(asked.kinds or ())
         return [e for e in super()._matching(asked) if (7 if e.amount % 2 else 1) in kinds]
 
@@ -197,7 +197,7 @@ class ByKind(SimRelay):
 def test_a_dense_second_is_narrowed_by_the_lists_of_the_filter() -> None:
     relay = ByKind([event(NOW - 50, i, amount=i) for i in range(180)], cap=100)
     memory = ListMemory()
-    drive(Round([Filter(kinds=[1, 7])], clock=NOW), memory, relay)
+    drive(ReadRound([Filter(kinds=[1, 7])], clock=NOW), memory, relay)
     assert ids(memory) == set(relay.events)
     assert memory.mark.complete
 
@@ -236,7 +236,7 @@ STEPS = st.lists(
 @settings(max_examples=200, deadline=None)
 @given(STEPS, st.integers(SMALL, 16), st.booleans(), st.sampled_from(Order), st.booleans())
 def test_any_relay_is_held_exactly_or_said_to_be_incomplete(
-    steps: list[tuple[list[Held], int, int, bool]],
+    steps: list[tuple[list[HeldEvent], int, int, bool]],
     cap: int,
     told: bool,
     order: Order,
@@ -252,10 +252,10 @@ def test_any_relay_is_held_exactly_or_said_to_be_incomplete(
         if relay.events and victim % 3 == 0:
             relay.remove(list(relay.events)[victim % len(relay.events)])
         now += 60
-        reading = Round([KINDS], clock=now, reread=policy, page=cap)
+        reading = ReadRound([KINDS], clock=now, reread=policy, page=cap)
         drive(reading, memory, relay, countable=told, most=pages if cut else None)
     now += 60
-    reading = Round([KINDS], clock=now, reread=policy, page=cap)
+    reading = ReadRound([KINDS], clock=now, reread=policy, page=cap)
     drive(reading, memory, relay, countable=told)
     missing = {relay.events[id].created_at for id in set(relay.events) - ids(memory)}
     assert missing <= set(memory.mark.holes)
@@ -267,7 +267,7 @@ def test_any_relay_is_held_exactly_or_said_to_be_incomplete(
 @settings(max_examples=200, deadline=None)
 @given(lists_up_to(EVENTS, 80), st.integers(SMALL, 16), st.integers(NOW - 60, NOW))
 def test_a_walk_reaches_its_start_and_knows_its_holes(
-    events: list[Held], cap: int, start: int
+    events: list[HeldEvent], cap: int, start: int
 ) -> None:
     relay = SimRelay(events, cap=cap)
     walk = Walk([KINDS], start, None, page=cap)

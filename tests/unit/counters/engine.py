@@ -9,7 +9,7 @@ from nostr_client.counters.config import SourceConfig, StreamConfig, TransformCo
 from nostr_client.counters.engine import pull, read, sourcemap, streams, trim
 from nostr_client.counters.engine.publish import Stored, publish
 from nostr_client.counters.engine.schema import MIGRATIONS
-from nostr_client.counters.engine.session import CatalogCache, Session
+from nostr_client.counters.engine.session import CatalogCache, CounterSession
 from nostr_client.counters.rules import format_integer
 from nostr_client.store.migrate import create
 
@@ -34,12 +34,12 @@ class Engine:
     def close(self) -> None:
         self.conn.close()
 
-    def run(self, work: Callable[[Session], T]) -> T:
+    def run(self, work: Callable[[CounterSession], T]) -> T:
         """What the store's writer does: all of it, or nothing."""
         self.now += 1_000
         self.conn.execute("BEGIN")
         try:
-            session = Session(self.conn, self.cache, self.now)
+            session = CounterSession(self.conn, self.cache, self.now)
             result = work(session)
             while pull.flow(session):
                 pass

@@ -17,7 +17,7 @@ from tests.unit.counters.engine import Engine, counter
 if TYPE_CHECKING:
     import random
 
-    from nostr_client.counters.lineage import Head
+    from nostr_client.counters.lineage import StreamHead
 
 STREAM = "count"
 
@@ -71,7 +71,7 @@ class Store:
                 return 0
             raise
 
-    def head(self) -> Head:
+    def head(self) -> StreamHead:
         return served.head(self.engine.conn, self.engine.id(STREAM))
 
     def page(self, after: int, limit: int, *, newest: bool = False) -> Batch:

@@ -25,7 +25,7 @@ from nostr_client.errors import CounterError
 from tests.unit.counters.engine import Engine, counter, source
 
 if TYPE_CHECKING:
-    from nostr_client.counters.engine.session import Session
+    from nostr_client.counters.engine.session import CounterSession
 
 LETTERS = st.sampled_from("aaab")
 SOURCES = st.sampled_from(["es", "eu"])
@@ -123,7 +123,7 @@ class Counting(RuleBasedStateMachine):
 
     @rule(letter=LETTERS)
     def uncommitted(self, letter: str) -> None:
-        def work(session: Session) -> None:
+        def work(session: CounterSession) -> None:
             publish(session, f"es.{letter}", (("Nats-Incr", "5"),), b"")
             session.finish()
             raise Uncommitted

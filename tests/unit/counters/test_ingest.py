@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nostr_client.counters.base import Counters
-    from nostr_client.store.base import Outcome
+    from nostr_client.store.base import SaveOutcome
 
 SIGNER = KeySigner(sha256(b"counted").digest())
 NOW = 1_700_000_000
@@ -49,7 +49,9 @@ class Failing:
     def __init__(self) -> None:
         self.fails = False
 
-    def __call__(self, conn: sqlite3.Connection, pairs: Sequence[tuple[Event, Outcome]]) -> None:
+    def __call__(
+        self, conn: sqlite3.Connection, pairs: Sequence[tuple[Event, SaveOutcome]]
+    ) -> None:
         if self.fails:
             raise ZeroDivisionError
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nostr_client.counters.jetstream import NatsOptions, wire
 from nostr_client.counters.jetstream.connection import (
-    Connection,
+    JetStreamConnection,
     batches_are_safe,
     caution,
     has_counters,
@@ -113,6 +113,6 @@ async def test_no_error_repeats_the_password_of_a_url(
 ) -> None:
     monkeypatch.setattr("nostr_client.counters.jetstream.dial.CONNECT_S", 0.3)
     with pytest.raises((NetworkError, InvalidInput)) as failed:
-        await Connection.connect(url, NatsOptions())
+        await JetStreamConnection.connect(url, NatsOptions())
     assert "127.0.0.1:9" in str(failed.value)
     assert "geheim" not in str(failed.value)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 
 from nostr_client.codecs.keys import KeySigner, verify
 from nostr_client.counters import lineage, nostr
-from nostr_client.counters.lineage import Head
+from nostr_client.counters.lineage import StreamHead
 from nostr_client.counters.sealing import MOST_READERS, PART, Sealer, is_sealed
 from nostr_client.counters.sqlite.remotes import Values
 from nostr_client.errors import InvalidInput, NostrTallyError
@@ -28,7 +28,7 @@ def signed(content: str, now: float = 1_700_000_000, last: int = -1, stream: str
 
 
 def values(**found: str) -> Values:
-    return Values(Head("s" * 32, "e" * 16, 1, 7, (("run", 3),)), ((OWN,),), found)
+    return Values(StreamHead("s" * 32, "e" * 16, 1, 7, (("run", 3),)), ((OWN,),), found)
 
 
 @given(
@@ -41,7 +41,7 @@ def values(**found: str) -> Values:
 )
 @settings(max_examples=60)
 def test_what_is_rendered_is_read(found: dict[str, str], seq: int) -> None:
-    head = Head("s" * 32, "e" * 16, 1, seq, (("one", 0), ("two", 5)))
+    head = StreamHead("s" * 32, "e" * 16, 1, seq, (("one", 0), ("two", 5)))
     event = verify(signed(nostr.render(Values(head, ((OWN,), (OWN, "far@store")), found)))).event
     if not seq and found:
         with pytest.raises(InvalidInput):

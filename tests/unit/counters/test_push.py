@@ -19,8 +19,8 @@ from nostr_client.counters.push.rules import (
     NOTHING,
     Even,
     Flight,
-    Found,
-    Known,
+    PushRecord,
+    RemoteValue,
     Send,
     Stop,
     decide,
@@ -425,15 +425,17 @@ def test_the_streams_that_are_needed_fit_together() -> None:
 
 NUMBERS = st.integers(-(10**30), 10**30) | st.integers(-3, 3)
 KNOWN = st.builds(
-    Known,
+    PushRecord,
     acked=st.none() | NUMBERS,
     flight=st.none() | st.builds(Flight, NUMBERS, st.integers(0, 3), NUMBERS, st.just("id")),
     late=st.lists(NUMBERS, max_size=3).map(tuple),
 )
 
 
-@given(KNOWN, NUMBERS, st.builds(Found, NUMBERS, st.integers(1, 3)) | st.just(NOTHING))
-def test_a_decision_follows_from_what_is_known(known: Known, local: int, found: Found) -> None:
+@given(KNOWN, NUMBERS, st.builds(RemoteValue, NUMBERS, st.integers(1, 3)) | st.just(NOTHING))
+def test_a_decision_follows_from_what_is_known(
+    known: PushRecord, local: int, found: RemoteValue
+) -> None:
     step = decide("s:e:n", known, local, found, confirmed=False)
     flight = known.flight
     if flight is not None and (flight.have, flight.seq) == (found.value, found.seq):
@@ -451,6 +453,6 @@ def test_a_decision_follows_from_what_is_known(known: Known, local: int, found: 
 
 
 def test_long_ids_are_hashes_and_differ() -> None:
-    ids = {message_id("s:e:n", Found(10**1_000, 5), 10**1_000 + n) for n in range(3)}
+    ids = {message_id("s:e:n", RemoteValue(10**1_000, 5), 10**1_000 + n) for n in range(3)}
     assert len(ids) == 3
     assert all(len(one) <= LONGEST_ID for one in ids)

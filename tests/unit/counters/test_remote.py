@@ -9,7 +9,7 @@ import pytest
 from nostr_client.counters import lineage
 from nostr_client.counters.engine import remote, served
 from nostr_client.counters.engine.take import MOST_DIGITS, Batch, Taken, check_batch
-from nostr_client.counters.lineage import KEPT_RUNS, Arrival, Head, Mark, goes_on
+from nostr_client.counters.lineage import KEPT_RUNS, Arrival, StreamHead, StreamPosition, goes_on
 from nostr_client.errors import CounterError, InvalidInput
 from tests.unit.counters.engine import counter, source
 from tests.unit.counters.fleet import STREAM, Store, node, settle
@@ -375,12 +375,12 @@ def test_a_liar_cannot_name_others_as_its_sources_to_stop_them() -> None:
 @pytest.mark.parametrize(
     "batch",
     [
-        Batch(Head("s", "e", 1, 5), (), 6),
-        Batch(Head("s", "e", 1, 5), (), -1),
-        Batch(Head("s", "e", 1, 5), (Arrival(6, "a", "1"),), 5),
-        Batch(Head("s", "e", 1, 5), (Arrival(0, "a", "1"),), 5),
-        Batch(Head("s", "e", 1, 5), (Arrival(2, "a", "1"), Arrival(2, "a", "1")), 5),
-        Batch(Head("s", "e", 1, 5), (Arrival(3, "a", "1"), Arrival(2, "a", "1")), 5),
+        Batch(StreamHead("s", "e", 1, 5), (), 6),
+        Batch(StreamHead("s", "e", 1, 5), (), -1),
+        Batch(StreamHead("s", "e", 1, 5), (Arrival(6, "a", "1"),), 5),
+        Batch(StreamHead("s", "e", 1, 5), (Arrival(0, "a", "1"),), 5),
+        Batch(StreamHead("s", "e", 1, 5), (Arrival(2, "a", "1"), Arrival(2, "a", "1")), 5),
+        Batch(StreamHead("s", "e", 1, 5), (Arrival(3, "a", "1"), Arrival(2, "a", "1")), 5),
     ],
 )
 def test_an_answer_that_contradicts_itself_is_refused(batch: Batch) -> None:
@@ -405,16 +405,16 @@ def test_a_lineage_that_is_none_is_refused(ways: list[list[str]]) -> None:
 
 
 def test_marks_and_heads() -> None:
-    head = Head("s", "e", 1, 50, (("one", 0), ("two", 20), ("three", 40)))
+    head = StreamHead("s", "e", 1, 50, (("one", 0), ("two", 20), ("three", 40)))
     good = [("three", 50), ("two", 40), ("one", 20), ("", 0), ("never", 0)]
     bad = [("three", 51), ("two", 41), ("one", 21), ("never", 1), ("", 1)]
     for run, seq in good:
-        assert goes_on(Mark("s", "e", run, seq), head), (run, seq)
+        assert goes_on(StreamPosition("s", "e", run, seq), head), (run, seq)
     for run, seq in bad:
-        assert not goes_on(Mark("s", "e", run, seq), head), (run, seq)
-    assert not goes_on(Mark("s", "f", "three", 1), head)
-    assert not goes_on(Mark("t", "e", "three", 1), head)
-    assert goes_on(Mark("s", "e", "", 10), head._replace(runs=(("one", 10),)))
+        assert not goes_on(StreamPosition("s", "e", run, seq), head), (run, seq)
+    assert not goes_on(StreamPosition("s", "f", "three", 1), head)
+    assert not goes_on(StreamPosition("t", "e", "three", 1), head)
+    assert goes_on(StreamPosition("s", "e", "", 10), head._replace(runs=(("one", 10),)))
 
 
 def test_only_the_newest_runs_are_kept(stores: list[Store]) -> None:

@@ -11,7 +11,7 @@ from nostr_client.codecs import nip19
 from nostr_client.codecs.event import EventTemplate
 from nostr_client.codecs.keys import KeySigner, VerifiedEvent
 from nostr_client.errors import InvalidIdentifier
-from nostr_client.network.outbox import RelayChoice, RelayFinder, Target, read_target
+from nostr_client.network.outbox import OutboxTarget, RelayChoice, RelayFinder, read_target
 from nostr_client.network.outbox.finding import NoAnswer
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ async def test_the_newest_list_of_the_author_counts_and_is_kept() -> None:
     fetch = Relays(index=[listed(ALICE, 5, A, B), listed(ALICE, 3, C)])
     clock = [0.0]
     found = finder(fetch, clock)
-    target = Target(author=ALICE.pubkey)
+    target = OutboxTarget(author=ALICE.pubkey)
     assert (await found.relays_for(target)).relays == (A, B)
     assert (await found.relays_for(target)).relays == (A, B)
     assert len(fetch.asked) == 1
@@ -80,7 +80,7 @@ async def test_the_newest_list_of_the_author_counts_and_is_kept() -> None:
 async def test_a_list_that_is_not_there_gives_the_defaults_and_is_not_asked_for_again() -> None:
     fetch = Relays()
     found = finder(fetch, [0.0], defaults=(C,))
-    target = Target(author=BOB.pubkey)
+    target = OutboxTarget(author=BOB.pubkey)
     assert (await found.relays_for(target)).relays == (C,)
     assert (await found.relays_for(target)).relays == (C,)
     assert len(fetch.asked) == 1
@@ -98,7 +98,7 @@ async def test_the_author_of_an_event_is_found_by_its_id_and_by_the_hint() -> No
 
 async def test_an_event_that_nobody_has_gives_the_defaults() -> None:
     found = finder(Relays(), [0.0], defaults=(C,))
-    assert (await found.relays_for(Target(event_id="ab" * 32))).relays == (C,)
+    assert (await found.relays_for(OutboxTarget(event_id="ab" * 32))).relays == (C,)
 
 
 async def test_many_targets_are_asked_for_in_batches_and_covered_together() -> None:
@@ -107,7 +107,7 @@ async def test_many_targets_are_asked_for_in_batches_and_covered_together() -> N
         index=[listed(one, 1, f"wss://own{i}.example.com", B) for i, one in enumerate(people)]
     )
     found = finder(fetch, [0.0], most=1)
-    chosen = await found.relays_for_many({p.pubkey: Target(author=p.pubkey) for p in people})
+    chosen = await found.relays_for_many({p.pubkey: OutboxTarget(author=p.pubkey) for p in people})
     assert {c.relays for c in chosen.values()} == {(B,)}
     assert [len(f.authors or ()) for _, f in fetch.asked] == [200, 200, 50]
 
@@ -115,19 +115,19 @@ async def test_many_targets_are_asked_for_in_batches_and_covered_together() -> N
 async def test_a_list_that_came_by_itself_is_taken_in_when_it_is_newer() -> None:
     fetch = Relays(index=[listed(ALICE, 5, A)])
     found = finder(fetch, [0.0])
-    await found.relays_for(Target(author=ALICE.pubkey))
+    await found.relays_for(OutboxTarget(author=ALICE.pubkey))
     found.learn(listed(ALICE, 4, C).event)
-    assert (await found.relays_for(Target(author=ALICE.pubkey))).relays == (A,)
+    assert (await found.relays_for(OutboxTarget(author=ALICE.pubkey))).relays == (A,)
     found.learn(listed(ALICE, 6, B).event)
-    assert (await found.relays_for(Target(author=ALICE.pubkey))).relays == (B,)
+    assert (await found.relays_for(OutboxTarget(author=ALICE.pubkey))).relays == (B,)
     assert len(fetch.asked) == 1
 
 
 def test_targets_are_read_from_what_people_copy() -> None:
     hexed = "ab" * 32
-    assert read_target(hexed) == Target(event_id=hexed)
-    assert read_target(nip19.PublicKey(hexed).encode()) == Target(author=hexed)
-    assert read_target(f"30023:{hexed}:a:b") == Target(author=hexed)
+    assert read_target(hexed) == OutboxTarget(event_id=hexed)
+    assert read_target(nip19.PublicKey(hexed).encode()) == OutboxTarget(author=hexed)
+    assert read_target(f"30023:{hexed}:a:b") == OutboxTarget(author=hexed)
     pointer = nip19.EventPointer(hexed, author="cd" * 32)
     assert read_target("nostr:" + pointer.encode()).author == "cd" * 32
     with pytest.raises(InvalidIdentifier):
@@ -140,11 +140,11 @@ async def test_each_failure_has_a_sentence_of_its_own() -> None:
     fetch = Relays(index=[private, nothing])
     found = finder(fetch, [0.0])
     targets = {
-        "the event was not found": Target(event_id="ab" * 32),
-        "no relay list (NIP-65) of": Target(author="cd" * 32),
-        "only relays that are not asked": Target(author=ALICE.pubkey),
-        "names no relay to read from": Target(author=BOB.pubkey),
-        "names no event or person": Target(),
+        "the event was not found": OutboxTarget(event_id="ab" * 32),
+        "no relay list (NIP-65) of": OutboxTarget(author="cd" * 32),
+        "only relays that are not asked": OutboxTarget(author=ALICE.pubkey),
+        "names no relay to read from": OutboxTarget(author=BOB.pubkey),
+        "names no event or person": OutboxTarget(),
     }
     chosen = await found.relays_for_many(targets)
     for words, one in chosen.items():
@@ -156,9 +156,9 @@ async def test_each_failure_has_a_sentence_of_its_own() -> None:
 async def test_an_indexer_that_is_down_is_said_and_asked_again() -> None:
     fetch = Down(index=[listed(ALICE, 1, A)])
     found = finder(fetch, [0.0])
-    for target in (Target(author=ALICE.pubkey), Target(event_id="ab" * 32)):
+    for target in (OutboxTarget(author=ALICE.pubkey), OutboxTarget(event_id="ab" * 32)):
         down = await found.relays_for(target)
         assert not down.relays
         assert down.why == f"no indexer answered ({INDEX})"
     fetch.down = False
-    assert (await found.relays_for(Target(author=ALICE.pubkey))).relays == (A,)
+    assert (await found.relays_for(OutboxTarget(author=ALICE.pubkey))).relays == (A,)

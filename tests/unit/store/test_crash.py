@@ -13,7 +13,7 @@ import pytest
 
 from nostr_client.codecs.filters import Filter
 from nostr_client.errors import StoreFull, StoreLocked
-from nostr_client.store.base import Status
+from nostr_client.store.base import SaveStatus
 from nostr_client.store.connect import WriterLock
 from nostr_client.store.options import StoreOptions
 from nostr_client.store.sqlite import SqliteStore
@@ -164,7 +164,7 @@ async def test_a_store_at_its_page_limit_says_so_and_goes_on_reading(tmp_path: P
     async with await SqliteStore.open(path, clock=lambda: NOW) as store:
         for verified in events[acked:]:
             (outcome,) = await store.save([verified])
-            assert outcome.status is not Status.DUPLICATE
+            assert outcome.status is not SaveStatus.DUPLICATE
         assert (await store.verify()).problems == ()
 
 

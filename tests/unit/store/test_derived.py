@@ -15,7 +15,7 @@ from tests.conformance.store_events import NOW, make
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nostr_client.store.base import Problem
+    from nostr_client.store.base import StoreProblem
 
 NOTE = make(1, at=NOW - 90, tags=(("t", "a"), ("t", "b")))
 GONE = make(2, at=NOW - 80)
@@ -35,7 +35,7 @@ DAMAGES = {
 }  # fmt: skip
 
 
-async def damaged(path: Path, sql: str) -> tuple[Problem, ...]:
+async def damaged(path: Path, sql: str) -> tuple[StoreProblem, ...]:
     with closing(sqlite3.connect(path)) as conn, conn:
         assert conn.execute(sql).rowcount
     async with await SqliteStore.open(path, read_only=True) as store:

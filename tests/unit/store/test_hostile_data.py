@@ -12,7 +12,7 @@ import pytest
 from nostr_client.codecs.event import MAX_TIME
 from nostr_client.codecs.filters import Filter
 from nostr_client.errors import StoreCorrupt
-from nostr_client.store.base import Status
+from nostr_client.store.base import SaveStatus
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.sync.jsonl import export_jsonl, import_jsonl
 from tests.conformance.store_events import NOW, make, pubkey
@@ -40,7 +40,7 @@ async def exported(store: SqliteStore) -> bytes:
 
 async def round_trip(store: SqliteStore, events: list[VerifiedEvent], wanted: Filter) -> None:
     """Saved, found by a filter, counted, exported, imported elsewhere, and equal throughout."""
-    assert {o.status for o in await store.save(events)} == {Status.STORED}
+    assert {o.status for o in await store.save(events)} == {SaveStatus.STORED}
     canonical = sorted(events, key=lambda v: (v.event.created_at, v.event.id))
     lines = b"".join(v.event.to_json().encode() + b"\n" for v in canonical)
     found = await store.query([wanted])
@@ -89,7 +89,7 @@ async def test_a_follow_list_of_twenty_thousand(store: SqliteStore) -> None:
     await round_trip(store, [event], Filter(tags={"#p": [keys[-1]]}))
     assert (await store.stats()).tags == 20_000
     newer = make(kind=3, at=NOW, tags=(("p", keys[0]),))
-    assert [o.status for o in await store.save([newer])] == [Status.STORED]
+    assert [o.status for o in await store.save([newer])] == [SaveStatus.STORED]
     assert (await store.stats()).tags == 1
 
 
@@ -208,6 +208,6 @@ async def test_floods_of_requests_in_one_batch_stay_cheap(store: SqliteStore) ->
     farewell = (("relay", "ALL_RELAYS"),)
     vanishing = [make(10 + n, kind=62, at=NOW, tags=farewell) for n in range(2_000)]
     outcomes = await store.save([*notes, make(kind=5, tags=tags), *vanishing, *notes[:5]])
-    assert [o.status for o in outcomes[:2_000]] == [Status.DELETED] * 2_000
-    assert [o.status for o in outcomes[2_000:4_001]] == [Status.STORED] * 2_001
+    assert [o.status for o in outcomes[:2_000]] == [SaveStatus.DELETED] * 2_000
+    assert [o.status for o in outcomes[2_000:4_001]] == [SaveStatus.STORED] * 2_001
     assert await store.count([Filter()]) == 2_001

@@ -11,7 +11,7 @@ from nostr_client.codecs.filters import Filter
 from nostr_client.store.aggregate import held_kinds
 from nostr_client.store.migrate import create
 from nostr_client.store.schema import STORE
-from nostr_client.store.select import Window, access, select
+from nostr_client.store.select import TimeBounds, access, select
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +55,7 @@ def test_the_index_that_answers(
     conn: sqlite3.Connection, filter: Filter, authors: list[int] | None, plan: str
 ) -> None:
     chosen = access(filter, hash_tag, authors, None)
-    window = Window(filter.since, filter.until)
+    window = TimeBounds(filter.since, filter.until)
     statement = select(chosen, "k.created_at, k.seq", window, limit=10, order="k.created_at DESC")
     rows = conn.execute(f"EXPLAIN QUERY PLAN {statement.sql}", statement.params).fetchall()
     assert plan in rows[0][3]
@@ -70,7 +70,7 @@ def test_the_tag_with_the_fewest_values_leads(conn: sqlite3.Connection) -> None:
     assert chosen.prefix == (("k.h", (hash_tag("p", ID),)), ("k.kind", (7,)))
     assert chosen.rest[0] == "k.a IN (4,5)"
     assert chosen.unique
-    statement = select(chosen, "k.seq", Window())
+    statement = select(chosen, "k.seq", TimeBounds())
     rows = conn.execute(f"EXPLAIN QUERY PLAN {statement.sql}", statement.params).fetchall()
     assert all("SEARCH" in row[3] or "SUBQUERY" in row[3] for row in rows)
 
@@ -96,7 +96,7 @@ def test_what_needs_no_asking(filter: Filter, authors: list[int] | None) -> None
 
 def test_expired_events_are_left_out_only_where_there_are_any(conn: sqlite3.Connection) -> None:
     hidden = access(Filter(kinds=[1]), hash_tag, None, 99)
-    statement = select(hidden, "count(*)", Window(1, 2))
+    statement = select(hidden, "count(*)", TimeBounds(1, 2))
     assert statement.params == (1, 2, 99)
     plan = conn.execute(f"EXPLAIN QUERY PLAN {statement.sql}", statement.params).fetchall()
     assert any("COVERING INDEX event_exp" in row[3] for row in plan)

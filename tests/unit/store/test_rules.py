@@ -6,8 +6,8 @@ import pytest
 
 from nostr_client.codecs.event import MAX_TIME
 from nostr_client.store import rules
-from nostr_client.store.base import Status
-from nostr_client.store.rules import Address, Known, Version
+from nostr_client.store.base import SaveStatus
+from nostr_client.store.rules import Coordinate, PriorState, Version
 from tests.conformance.store_events import NOW, make, pubkey
 
 KEY = pubkey(0)
@@ -68,11 +68,11 @@ def test_the_first_expiration_counts() -> None:
 @pytest.mark.parametrize(
     ("text", "address"),
     [
-        (f"30023:{KEY}:a:b:", Address(30_023, KEY, "a:b:")),
-        (f"30023:{KEY}:", Address(30_023, KEY, "")),
-        (f"30023:{KEY}", Address(30_023, KEY, "")),
-        (f"0:{KEY}:", Address(0, KEY, "")),
-        (f"10002:{KEY}", Address(10_002, KEY, "")),
+        (f"30023:{KEY}:a:b:", Coordinate(30_023, KEY, "a:b:")),
+        (f"30023:{KEY}:", Coordinate(30_023, KEY, "")),
+        (f"30023:{KEY}", Coordinate(30_023, KEY, "")),
+        (f"0:{KEY}:", Coordinate(0, KEY, "")),
+        (f"10002:{KEY}", Coordinate(10_002, KEY, "")),
         (f"0:{KEY}:d", None),
         (f"1:{KEY}:", None),
         (f"5:{KEY}:", None),
@@ -84,7 +84,7 @@ def test_the_first_expiration_counts() -> None:
         ("", None),
     ],
 )
-def test_addresses(text: str, address: Address | None) -> None:
+def test_addresses(text: str, address: Coordinate | None) -> None:
     assert rules.parse_address(text) == address
 
 
@@ -95,7 +95,7 @@ def test_a_deletion_takes_ids_and_its_own_authors_addresses_once_each() -> None:
         ("a", f"30023:{KEY}:x"), ("a", f"30023:{KEY}:x"), ("a", f"30023:{other}:x"), ("k", "1"),
     )  # fmt: skip
     wanted = rules.deletion(make(kind=5, tags=tags).event)
-    assert wanted == (("ab" * 32,), (Address(30_023, KEY, "x"),))
+    assert wanted == (("ab" * 32,), (Coordinate(30_023, KEY, "x"),))
 
 
 NEWER = Version(NOW + 1, "00" * 32)
@@ -104,37 +104,37 @@ NEWER = Version(NOW + 1, "00" * 32)
 @pytest.mark.parametrize(
     ("kind", "known", "status"),
     [
-        (1, Known(), Status.STORED),
-        (1, Known(held=True, deleted=True, vanished_until=NOW), Status.DUPLICATE),
-        (20_001, Known(held=True), Status.EPHEMERAL),
-        (1, Known(deleted=True, vanished_until=NOW), Status.VANISHED),
-        (1, Known(vanished_until=NOW - 1), Status.STORED),
-        (1, Known(deleted=True), Status.DELETED),
-        (5, Known(deleted=True), Status.STORED),
-        (62, Known(deleted=True, vanished_until=NOW), Status.STORED),
-        (30_023, Known(deleted_until=NOW), Status.DELETED),
-        (30_023, Known(deleted_until=NOW - 1), Status.STORED),
-        (0, Known(current=NEWER), Status.SUPERSEDED),
-        (0, Known(current=NEWER, deleted_until=NOW), Status.DELETED),
-        (0, Known(current=Version(NOW - 1, "ff" * 32)), Status.STORED),
+        (1, PriorState(), SaveStatus.STORED),
+        (1, PriorState(held=True, deleted=True, vanished_until=NOW), SaveStatus.DUPLICATE),
+        (20_001, PriorState(held=True), SaveStatus.EPHEMERAL),
+        (1, PriorState(deleted=True, vanished_until=NOW), SaveStatus.VANISHED),
+        (1, PriorState(vanished_until=NOW - 1), SaveStatus.STORED),
+        (1, PriorState(deleted=True), SaveStatus.DELETED),
+        (5, PriorState(deleted=True), SaveStatus.STORED),
+        (62, PriorState(deleted=True, vanished_until=NOW), SaveStatus.STORED),
+        (30_023, PriorState(deleted_until=NOW), SaveStatus.DELETED),
+        (30_023, PriorState(deleted_until=NOW - 1), SaveStatus.STORED),
+        (0, PriorState(current=NEWER), SaveStatus.SUPERSEDED),
+        (0, PriorState(current=NEWER, deleted_until=NOW), SaveStatus.DELETED),
+        (0, PriorState(current=Version(NOW - 1, "ff" * 32)), SaveStatus.STORED),
     ],
 )
-def test_judgement(kind: int, known: Known, status: Status) -> None:
+def test_judgement(kind: int, known: PriorState, status: SaveStatus) -> None:
     event = make(kind=kind, at=NOW).event
     assert rules.judge(event, known, NOW).status is status
 
 
 def test_the_past_expiration_is_refused_unless_a_stronger_reason_stands() -> None:
     event = make(tags=(("expiration", str(NOW)),)).event
-    assert rules.judge(event, Known(), NOW).status is Status.EXPIRED
-    assert rules.judge(event, Known(), NOW - 1).status is Status.STORED
-    assert rules.judge(event, Known(deleted=True), NOW).status is Status.DELETED
+    assert rules.judge(event, PriorState(), NOW).status is SaveStatus.EXPIRED
+    assert rules.judge(event, PriorState(), NOW - 1).status is SaveStatus.STORED
+    assert rules.judge(event, PriorState(deleted=True), NOW).status is SaveStatus.DELETED
 
 
 def test_an_expired_ephemeral_event_is_not_passed_on() -> None:
     event = make(kind=20_001, tags=(("expiration", str(NOW)),)).event
-    assert rules.judge(event, Known(), NOW - 1).status is Status.EPHEMERAL
-    assert rules.judge(event, Known(), NOW).status is Status.EXPIRED
+    assert rules.judge(event, PriorState(), NOW - 1).status is SaveStatus.EPHEMERAL
+    assert rules.judge(event, PriorState(), NOW).status is SaveStatus.EXPIRED
 
 
 @pytest.mark.parametrize(

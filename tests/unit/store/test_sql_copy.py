@@ -10,8 +10,15 @@ import pytest
 
 from nostr_client.codecs.private_kinds import is_private
 from nostr_client.errors import InvalidInput, StoreError
-from nostr_client.store.sql.copy import OWN, QUERIES, Chosen, export_sqlite, metadata, read_back
-from nostr_client.store.sql.query import Asking
+from nostr_client.store.sql.copy import (
+    OWN,
+    QUERIES,
+    CopySelection,
+    export_sqlite,
+    metadata,
+    read_back,
+)
+from nostr_client.store.sql.query import SqlReader
 from nostr_client.store.sql.views import VIEWS
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.sync.jsonl import import_jsonl
@@ -52,7 +59,7 @@ async def held(store: Path) -> list[Event]:
 def copy(store: Path, held: list[Event]) -> Path:
     target = store.with_name("copy.sqlite")
     private = sum(map(is_private, held))
-    assert export_sqlite(store, target, Chosen(), AT) == (len(held) - private, private)
+    assert export_sqlite(store, target, CopySelection(), AT) == (len(held) - private, private)
     return target
 
 
@@ -62,7 +69,7 @@ def rows(file: Path, sql: str) -> list[tuple[Any, ...]]:
 
 
 def test_each_table_is_its_view(store: Path, copy: Path) -> None:
-    asking = Asking(rows=10**7, seconds=120, now=lambda: AT)
+    asking = SqlReader(rows=10**7, seconds=120, now=lambda: AT)
     for view in VIEWS:
         if view in OWN:
             continue
@@ -82,7 +89,7 @@ def test_text_is_found_and_ciphertext_is_not(store: Path, copy: Path, held: list
     assert found
     assert found <= {one.id for one in held if "nostr" in one.content.lower()}
     everything = store.with_name("everything.sqlite")
-    export_sqlite(store, everything, Chosen(private=True), AT)
+    export_sqlite(store, everything, CopySelection(private=True), AT)
     assert rows(everything, "SELECT count(*) FROM events") == [(len(held),)]
     assert (MESSAGE.event.id,) not in rows(everything, f"{search} 'nobody may find this'")
     assert rows(everything, "SELECT count(*) FROM counters") == [(0,)]
@@ -97,7 +104,9 @@ def test_what_is_private_is_in_no_page_of_the_file(copy: Path) -> None:
 def test_ids_choose_events_and_their_tables(store: Path, held: list[Event]) -> None:
     chosen = [one for one in held if one.kind == 3][:5]
     target = store.with_name("chosen.sqlite")
-    number, _ = export_sqlite(store, target, Chosen([bytes.fromhex(one.id) for one in chosen]), AT)
+    number, _ = export_sqlite(
+        store, target, CopySelection([bytes.fromhex(one.id) for one in chosen]), AT
+    )
     assert number == len(chosen)
     assert rows(target, "SELECT count(DISTINCT event_id) FROM tags WHERE kind = 3") == [
         (sum(bool(one.tags) for one in chosen),)
@@ -110,9 +119,9 @@ def test_the_file_is_for_its_owner_and_stands_whole_or_not_at_all(
 ) -> None:
     assert copy.stat().st_mode & 0o077 == 0
     with pytest.raises(InvalidInput, match="exists"):
-        export_sqlite(store, copy, Chosen(), AT)
+        export_sqlite(store, copy, CopySelection(), AT)
     with pytest.raises(StoreError):
-        export_sqlite(copy, store.with_name("never.sqlite"), Chosen(), AT)
+        export_sqlite(copy, store.with_name("never.sqlite"), CopySelection(), AT)
     assert not list(store.parent.glob("never*"))
 
 

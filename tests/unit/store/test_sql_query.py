@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nostr_client.errors import InvalidInput, NostrTallyError, StoreError
-from nostr_client.store.sql.query import Asking
+from nostr_client.store.sql.query import SqlReader
 from nostr_client.store.sqlite import SqliteStore
 from tests.conformance.store_events import make, pubkey
 
@@ -34,7 +34,7 @@ async def path(tmp_path: Path) -> Path:
 
 
 def ask(path: Path, sql: str, **how: object) -> list[tuple[object, ...]]:
-    return Asking(**how).ask(path, sql).rows
+    return SqlReader(**how).ask(path, sql).rows
 
 
 @pytest.mark.parametrize(
@@ -124,8 +124,8 @@ def test_a_query_that_takes_too_long_is_ended(path: Path) -> None:
 
 
 def test_rows_are_limited_and_it_says_so(path: Path) -> None:
-    whole = Asking(rows=2 * EVENTS).ask(path, "SELECT id FROM events")
-    cut = Asking(rows=10).ask(path, "SELECT id FROM events")
+    whole = SqlReader(rows=2 * EVENTS).ask(path, "SELECT id FROM events")
+    cut = SqlReader(rows=10).ask(path, "SELECT id FROM events")
     assert (len(whole.rows), whole.cut) == (2 * EVENTS, False)
     assert (len(cut.rows), cut.cut) == (10, True)
 
@@ -133,7 +133,7 @@ def test_rows_are_limited_and_it_says_so(path: Path) -> None:
 def test_joins_by_id_look_ids_up(path: Path) -> None:
     """A nested loop would take a look at the clock for each thousand pairs."""
     looks = itertools.count()
-    asking = Asking(seconds=40, clock=lambda: next(looks))
+    asking = SqlReader(seconds=40, clock=lambda: next(looks))
     for sql, number in (
         ("SELECT count(*) FROM tags t JOIN events e ON e.id = t.value AND t.name = 'e'", EVENTS),
         ("SELECT count(*) FROM replies r JOIN events e ON e.id = r.target", EVENTS),
@@ -145,7 +145,7 @@ def test_joins_by_id_look_ids_up(path: Path) -> None:
 
 
 def test_columns_of_one_name_are_told_apart(path: Path) -> None:
-    found = Asking().ask(path, "SELECT 1 AS a, 2 AS a, 3 AS a_2, 4 AS a")
+    found = SqlReader().ask(path, "SELECT 1 AS a, 2 AS a, 3 AS a_2, 4 AS a")
     assert found.columns == ("a", "a_2", "a_2_2", "a_3")
 
 

@@ -19,7 +19,7 @@ from nostr_client.count.queries import followers, reactions, replies, reposts
 from nostr_client.count.remembering import asked_of
 from nostr_client.counters.config import StreamConfig
 from nostr_client.counters.sqlite.store import SqliteCounterStore
-from nostr_client.store.sql.query import Asking
+from nostr_client.store.sql.query import SqlReader
 from nostr_client.store.sql.views import VIEWS
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.sync.jsonl import import_jsonl
@@ -71,7 +71,7 @@ def public(held: list[Event]) -> list[Event]:
 
 def rows(path: Path, view: str) -> list[dict[str, Any]]:
     """All rows of a view."""
-    found = Asking(rows=10**7, seconds=120, now=lambda: AT).ask(path, f"SELECT * FROM {view}")
+    found = SqlReader(rows=10**7, seconds=120, now=lambda: AT).ask(path, f"SELECT * FROM {view}")
     assert not found.cut
     return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
 
@@ -95,7 +95,7 @@ def test_every_view_has_the_columns_that_it_documents_and_its_key_is_one(
     path: Path, held: list[Event]
 ) -> None:
     for view in VIEWS:
-        found = Asking(rows=10**7, seconds=120, now=lambda: AT).ask(
+        found = SqlReader(rows=10**7, seconds=120, now=lambda: AT).ask(
             path, f"SELECT * FROM {view.name}"
         )
         assert found.columns == tuple(column.name for column in view.columns)
@@ -243,17 +243,17 @@ def test_private_kinds_are_in_no_view_unless_named(path: Path, held: list[Event]
     private = [one for one in held if is_private(one)]
     assert private
     select = "SELECT id FROM events"
-    shown = {row[0] for row in Asking(rows=10**7, now=lambda: AT).ask(path, select).rows}
-    everything = Asking(rows=10**7, now=lambda: AT, private=None).ask(path, select).rows
+    shown = {row[0] for row in SqlReader(rows=10**7, now=lambda: AT).ask(path, select).rows}
+    everything = SqlReader(rows=10**7, now=lambda: AT, private=None).ask(path, select).rows
     assert not shown & {one.id for one in private}
     assert {row[0] for row in everything} == {one.id for one in held}
     for kind in {one.kind for one in private}:
-        asking = Asking(rows=10**7, now=lambda: AT, private={kind})
+        asking = SqlReader(rows=10**7, now=lambda: AT, private={kind})
         named = {row[0] for row in asking.ask(path, select).rows}
         wanted = {one.id for one in private if one.kind == kind}
         assert named - shown == (set() if kind == REPOST else wanted), "named reposts hold others"
     (tagged,) = (
-        Asking(now=lambda: AT).ask(path, "SELECT count(DISTINCT event_id) FROM tags").rows[0]
+        SqlReader(now=lambda: AT).ask(path, "SELECT count(DISTINCT event_id) FROM tags").rows[0]
     )
     assert tagged == sum(1 for one in held if one.tags and not is_private(one))
 
@@ -264,7 +264,7 @@ async def test_what_expires_is_in_no_view_from_then_on(tmp_path: Path) -> None:
         await store.save([event])
     for now, number in ((NOW + 9, 1), (NOW + 10, 0)):
         for view in ("events", "tags", "authors"):
-            asking = Asking(now=lambda now=now: now)
+            asking = SqlReader(now=lambda now=now: now)
             found = asking.ask(tmp_path / "s.db", f"SELECT DISTINCT 1 FROM {view}")
             assert len(found.rows) == number, view
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from nostr_client.client import NostrClient
 from nostr_client.codecs.event import EventTemplate
 from nostr_client.codecs.keys import KeySigner
-from nostr_client.sync.coverage import Cell, Coverage, Look, Why, by_ids, gathering, look
+from nostr_client.sync.coverage import Coverage, CoverageCell, Look, Why, by_ids, gathering, look
 from nostr_client.sync.coverage.history import run_of
 from nostr_client.sync.coverage.matrix import Tested, covered, share
 from tests.faulty_relay import FaultyRelay, Peer
@@ -128,7 +128,7 @@ def test_an_id_counts_that_is_stored_came_or_has_two_names(
     rows: list[tuple[Collection[str], str]], stored: frozenset[str], data: st.DataObject
 ) -> None:
     cells = {
-        f"r{n}": {1: Cell(held=frozenset(held), whole=True, by=by)}
+        f"r{n}": {1: CoverageCell(held=frozenset(held), whole=True, by=by)}
         for n, (held, by) in enumerate(rows)
     }
     refuted = data.draw(st.frozensets(st.sampled_from(sorted(cells))))

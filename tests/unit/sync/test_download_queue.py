@@ -7,24 +7,24 @@ import asyncio
 import pytest
 
 from nostr_client.sync.download_queue import DownloadQueue
-from nostr_client.sync.memory import CUT, LocalMemory, Note, Place, Verdict
+from nostr_client.sync.memory import CUT, LocalMemory, RefusalNote, RelayAndKey, Verdict
 from nostr_client.sync.options import SyncOptions
 
 KEYS = [bytes([n]) * 32 for n in range(60)]
 
 
-WITHHELD = Note(Verdict.WITHHELD, "named and not sent")
+WITHHELD = RefusalNote(Verdict.WITHHELD, "named and not sent")
 
 
 def queue(room: int = 1_000, **modes: bool) -> DownloadQueue:
     options = SyncOptions(pending_ids=room)
     made = DownloadQueue(None, LocalMemory(lambda: 0.0), options, **modes)
-    made.enter(Place("a"))
-    made.enter(Place("b"))
+    made.enter(RelayAndKey("a"))
+    made.enter(RelayAndKey("b"))
     return made
 
 
-def withheld(ids: list[bytes]) -> dict[bytes, Note]:
+def withheld(ids: list[bytes]) -> dict[bytes, RefusalNote]:
     return dict.fromkeys(ids, WITHHELD)
 
 
@@ -105,12 +105,12 @@ async def test_uploads_wait_until_no_relay_brings_anything_more() -> None:
 async def test_what_a_cut_request_did_not_bring_waits_in_the_next_run() -> None:
     memory = LocalMemory(lambda: 0.0)
     first, second = (DownloadQueue(None, memory, SyncOptions()) for _ in range(2))
-    first.enter(Place("a"))
+    first.enter(RelayAndKey("a"))
     await first.need("a", KEYS[:4])
     first.was_cut("a", await first.take("a", 4))
     first.came(KEYS[:1])
     first.leave("a")
     await first.note_cut("a")
-    second.enter(Place("a"))
+    second.enter(RelayAndKey("a"))
     assert await second.need("a", KEYS[:5]) == [KEYS[0], KEYS[4]]
     assert second.missing("a").withheld == {CUT.reason: 3}

@@ -7,13 +7,13 @@ import pytest
 
 from nostr_client.codecs.event import Event, EventTemplate
 from nostr_client.codecs.keys import KeySigner
-from nostr_client.store.rules import Address
+from nostr_client.store.rules import Coordinate
 from nostr_client.sync.coverage.matrix import Gone
 from nostr_client.sync.coverage.plan import (
     MOST_UNASKED,
     RECENT,
+    MissingEvent,
     Rules,
-    Wanted,
     Why,
     planned,
     recipients,
@@ -29,8 +29,8 @@ def made(kind: int = 1, at: int = NOW - 60, *tags: tuple[str, ...], by: KeySigne
     return by.sign_now(EventTemplate(kind=kind, tags=tags, created_at=at)).event
 
 
-def wanted(event: Event, *, named: bool = True, url: str = URL) -> Wanted:
-    return Wanted(relay=url, url=url, id=event.id, event=event, named=named)
+def wanted(event: Event, *, named: bool = True, url: str = URL) -> MissingEvent:
+    return MissingEvent(relay=url, url=url, id=event.id, event=event, named=named)
 
 
 RULES = Rules(author=OWN.pubkey, pubkey=OWN.pubkey, now=NOW)
@@ -47,7 +47,7 @@ STAYS: dict[str, tuple[Why, Event, bool, dict[str, object]]] = {
     "an expired note": (Why.EXPIRED, made(1, NOW - 60, ("expiration", f"{NOW}")), True, {}),
     "a deleted note": (Why.DELETED, GONE, True, {"gone": Gone(ids=frozenset({GONE.id}))}),
     "a deleted version": (Why.DELETED, made(0), True,
-        {"gone": Gone(addresses={Address(0, OWN.pubkey, ""): NOW})}),
+        {"gone": Gone(addresses={Coordinate(0, OWN.pubkey, ""): NOW})}),
     "before a vanish": (Why.VANISHED, made(), True, {"vanishing": (VANISH,)}),
     "dropped twice": (Why.DROPPED, GONE, True, {"dropped": {URL: {GONE.id: 2}}}),
     "refused": (Why.REFUSED, GONE, True, {"refused": {URL: frozenset({GONE.id})}}),
@@ -96,7 +96,7 @@ def test_to_relays_that_nobody_named_go_200_a_run() -> None:
 
 
 def test_an_event_that_nobody_sends_is_told_of() -> None:
-    unseen = Wanted(relay=URL, url=URL, id="ab" * 32, event=None, named=True)
+    unseen = MissingEvent(relay=URL, url=URL, id="ab" * 32, event=None, named=True)
     assert planned([unseen], RULES).left == ((URL, Why.UNSEEN, 1),)
 
 

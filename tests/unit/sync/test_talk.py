@@ -9,19 +9,26 @@ import pytest
 from nostr_client.codecs.messages import Closed, NegErr, NegMsg, Notice
 from nostr_client.negentropy.reconcile import Responder
 from nostr_client.negentropy.storage import PlainStorage
-from nostr_client.sync.initiator import Kind, Learned, Refusal, Suspicion, Talk, refusal
+from nostr_client.sync.initiator import (
+    InitiatorSession,
+    Learned,
+    Refusal,
+    RefusalKind,
+    Suspicion,
+    refusal,
+)
 
 ITEMS = [(1_000 + n, random.Random(n).randbytes(32)) for n in range(400)]
 
 
-def talk(patience: int = 64) -> Talk:
-    made = Talk(PlainStorage(ITEMS[:300]), frame_bytes=4096, patience=patience)
+def talk(patience: int = 64) -> InitiatorSession:
+    made = InitiatorSession(PlainStorage(ITEMS[:300]), frame_bytes=4096, patience=patience)
     made.first()
     return made
 
 
 def test_a_session_learns_both_sides() -> None:
-    mine = Talk(PlainStorage(ITEMS[:300]), frame_bytes=4096, patience=64)
+    mine = InitiatorSession(PlainStorage(ITEMS[:300]), frame_bytes=4096, patience=64)
     answer = Responder(PlainStorage(ITEMS[100:]), frame_limit=4096)
     message: bytes | None = mine.first()
     have: set[bytes] = set()
@@ -37,24 +44,24 @@ def test_a_session_learns_both_sides() -> None:
 
 
 REASONS = {
-    "blocked: too many query results": Kind.OVERFLOW,
-    "blocked: this query is too big": Kind.OVERFLOW,
-    "RESULTS_TOO_BIG": Kind.OVERFLOW,
-    "RESULTS_TOO_BIG: too old": Kind.TOO_OLD,
-    "CLOSED": Kind.RESTART,
-    "closed: unknown subscription handle": Kind.RESTART,
-    "error: subscription not found": Kind.RESTART,
-    "rate-limited: slow down": Kind.BUSY,
-    "rate-limited: too many negentropy subscriptions": Kind.BUSY,
-    "rate-limited: 8 negentropy sessions are open": Kind.BUSY,
-    "FILTER_NOT_FOUND": Kind.NOT_FOUND,
-    "FILTER_INVALID": Kind.INVALID,
-    "PROTOCOL-ERROR": Kind.FAULT,
-    "error: invalid negentropy message": Kind.FAULT,
-    "blocked: not for strangers": Kind.DENIED,
-    "restricted: members only": Kind.DENIED,
-    "unsupported: no": Kind.UNSUPPORTED,
-    "auth-required: who?": Kind.AUTH,
+    "blocked: too many query results": RefusalKind.OVERFLOW,
+    "blocked: this query is too big": RefusalKind.OVERFLOW,
+    "RESULTS_TOO_BIG": RefusalKind.OVERFLOW,
+    "RESULTS_TOO_BIG: too old": RefusalKind.TOO_OLD,
+    "CLOSED": RefusalKind.RESTART,
+    "closed: unknown subscription handle": RefusalKind.RESTART,
+    "error: subscription not found": RefusalKind.RESTART,
+    "rate-limited: slow down": RefusalKind.BUSY,
+    "rate-limited: too many negentropy subscriptions": RefusalKind.BUSY,
+    "rate-limited: 8 negentropy sessions are open": RefusalKind.BUSY,
+    "FILTER_NOT_FOUND": RefusalKind.NOT_FOUND,
+    "FILTER_INVALID": RefusalKind.INVALID,
+    "PROTOCOL-ERROR": RefusalKind.FAULT,
+    "error: invalid negentropy message": RefusalKind.FAULT,
+    "blocked: not for strangers": RefusalKind.DENIED,
+    "restricted: members only": RefusalKind.DENIED,
+    "unsupported: no": RefusalKind.UNSUPPORTED,
+    "auth-required: who?": RefusalKind.AUTH,
 }
 
 
@@ -75,9 +82,9 @@ def test_a_notice_before_the_first_answer_may_end_it_and_later_only_warns() -> N
     text = "ERROR: bad msg: negentropy disabled"
     heard = talk().hear(Notice(text))
     assert isinstance(heard, Refusal)
-    assert heard.kind is Kind.UNSUPPORTED
+    assert heard.kind is RefusalKind.UNSUPPORTED
     assert talk().hear(Notice("welcome to this relay")) == Suspicion(
-        Kind.FAULT, "welcome to this relay", sure=False
+        RefusalKind.FAULT, "welcome to this relay", sure=False
     )
     begun = talk()
     begun.begun = True
@@ -85,7 +92,7 @@ def test_a_notice_before_the_first_answer_may_end_it_and_later_only_warns() -> N
     assert begun.hear(Notice("welcome to this relay")) is None
     assert isinstance(talk().hear(Notice("ERROR: negentropy error: bad")), Suspicion)
     assert talk().hear(Notice("ERROR: too many concurrent NEG requests")) == Refusal(
-        Kind.BUSY, "ERROR: too many concurrent NEG requests"
+        RefusalKind.BUSY, "ERROR: too many concurrent NEG requests"
     )
 
 
@@ -114,16 +121,16 @@ def test_a_refusal_in_words_is_believed_at_once_in_a_notice_and_in_closed(text: 
     for frame in (Notice(text), Closed("n", text)):
         heard = talk().hear(frame)
         assert isinstance(heard, Refusal)
-        assert heard.kind is Kind.UNSUPPORTED
+        assert heard.kind is RefusalKind.UNSUPPORTED
 
 
 NOTICES = {
-    "ERROR: negentropy error: too many query results": Kind.OVERFLOW,
-    "blocked: negentropy query is too big": Kind.OVERFLOW,
-    "rate-limited: too many NEG-OPEN": Kind.BUSY,
-    "auth-required: negentropy is for friends": Kind.AUTH,
-    "blocked: negentropy not allowed": Kind.DENIED,
-    "restricted: negentropy is for members": Kind.DENIED,
+    "ERROR: negentropy error: too many query results": RefusalKind.OVERFLOW,
+    "blocked: negentropy query is too big": RefusalKind.OVERFLOW,
+    "rate-limited: too many NEG-OPEN": RefusalKind.BUSY,
+    "auth-required: negentropy is for friends": RefusalKind.AUTH,
+    "blocked: negentropy not allowed": RefusalKind.DENIED,
+    "restricted: negentropy is for members": RefusalKind.DENIED,
 }
 
 
@@ -139,10 +146,10 @@ def test_other_refusals_by_notice_are_believed_where_they_speak_of_negentropy(te
 
 def test_a_notice_about_something_else_is_weighed_by_its_prefix() -> None:
     assert talk().hear(Notice("rate-limited: slow down")) == Suspicion(
-        Kind.BUSY, "rate-limited: slow down"
+        RefusalKind.BUSY, "rate-limited: slow down"
     )
     assert talk().hear(Notice("error: disk is full")) == Suspicion(
-        Kind.FAULT, "error: disk is full", sure=False
+        RefusalKind.FAULT, "error: disk is full", sure=False
     )
 
 
@@ -150,7 +157,7 @@ def test_a_notice_about_something_else_is_weighed_by_its_prefix() -> None:
 def test_what_is_no_negentropy_is_not_tried_again(raw: str) -> None:
     heard = talk().hear(NegMsg("n", bytes.fromhex(raw)))
     assert isinstance(heard, Refusal)
-    assert heard.kind is Kind.BROKEN
+    assert heard.kind is RefusalKind.BROKEN
 
 
 def test_patience_ends_and_new_ids_renew_it() -> None:

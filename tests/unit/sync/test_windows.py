@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from nostr_client.codecs.filters import Filter
 from nostr_client.sync.items import LocalItems, no_items, united
 from nostr_client.sync.options import SyncOptions
-from nostr_client.sync.windows import Schedule, Window, halve, plan, split_values
+from nostr_client.sync.windows import SyncWindow, WindowSchedule, halve, plan, split_values
 from tests.strategies import lists_up_to
 
 NOW = 2_000_000_000
@@ -26,7 +26,7 @@ def items(stamps: list[int]) -> LocalItems:
     return LocalItems(np.array([stamp for stamp, _ in rows], np.uint64), ids)
 
 
-def check_cover(windows: list[Window], filter: Filter, whole: LocalItems) -> None:
+def check_cover(windows: list[SyncWindow], filter: Filter, whole: LocalItems) -> None:
     """End to end, gapless, and each window holds exactly its own items."""
     assert windows[0].filter.since == filter.since
     assert windows[-1].filter.until == filter.until
@@ -51,7 +51,7 @@ def test_a_plan_covers_all_in_windows_of_about_the_size(stamps: list[int], size:
 @given(STAMPS, st.integers(0, 3), st.one_of(st.none(), st.integers(1, 60)))
 def test_halving_covers_the_same_and_ends(stamps: list[int], halved: int, most: int | None) -> None:
     filter, whole = Filter(since=0, until=4_000), items(stamps)
-    waiting = [Window(filter, whole, halved)]
+    waiting = [SyncWindow(filter, whole, halved)]
     seconds = 0
     while waiting:
         window = waiting.pop()
@@ -68,7 +68,7 @@ def test_halving_covers_the_same_and_ends(stamps: list[int], halved: int, most: 
 
 
 def test_an_open_window_is_halved_down_to_a_second() -> None:
-    window = Window(Filter(), no_items())
+    window = SyncWindow(Filter(), no_items())
     for depth in range(60):
         parts = halve(window, NOW)
         if not parts:
@@ -80,8 +80,8 @@ def test_an_open_window_is_halved_down_to_a_second() -> None:
 
 def test_the_maximum_tells_how_many_parts() -> None:
     whole = items(list(range(1_000)))
-    assert len(halve(Window(Filter(), whole), NOW, most=100)) == 21
-    assert len(halve(Window(Filter(), whole), NOW, most=5_000)) == 2
+    assert len(halve(SyncWindow(Filter(), whole), NOW, most=100)) == 21
+    assert len(halve(SyncWindow(Filter(), whole), NOW, most=5_000)) == 2
 
 
 def test_values_are_split_by_kind_then_author_then_tag_then_id() -> None:
@@ -102,8 +102,8 @@ def test_sets_that_overlap_are_united_in_order() -> None:
 
 
 def test_one_session_at_a_time_until_the_relay_speaks_then_several_until_it_is_crowded() -> None:
-    windows = [Window(Filter(since=n, until=n), no_items()) for n in range(9)]
-    schedule = Schedule(windows, SyncOptions(in_flight=4))
+    windows = [SyncWindow(Filter(since=n, until=n), no_items()) for n in range(9)]
+    schedule = WindowSchedule(windows, SyncOptions(in_flight=4))
     assert schedule.start().filter.since == 8, "newest first"
     assert not schedule.ready
     schedule.speaks()
@@ -119,7 +119,7 @@ def test_one_session_at_a_time_until_the_relay_speaks_then_several_until_it_is_c
 
 
 def test_halvings_are_capped_but_for_what_succeeds() -> None:
-    schedule = Schedule([], SyncOptions(halvings=3))
+    schedule = WindowSchedule([], SyncOptions(halvings=3))
     assert [schedule.may_halve() for _ in range(4)] == [True, True, True, False]
     schedule.succeeded()
     assert schedule.may_halve()

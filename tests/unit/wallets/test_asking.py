@@ -10,7 +10,7 @@ from nostr_client.codecs.event import EventTemplate
 from nostr_client.codecs.keys import VerifiedEvent, verify
 from nostr_client.count.wallets import WalletStatus
 from nostr_client.count.wallets.asking import MOST_PEOPLE, Wallets
-from nostr_client.network.paging.page import Page
+from nostr_client.network.paging.page import EventPage
 from nostr_client.network.transport import Transport
 from tests.worlds import START, signer
 from tests.worlds.clock import run
@@ -39,9 +39,9 @@ class Profiles:
     def __init__(self, *profiles: VerifiedEvent) -> None:
         self._profiles = profiles
 
-    async def fetch(self, filters: Sequence[Filter], *_: Any, **__: Any) -> Page:
+    async def fetch(self, filters: Sequence[Filter], *_: Any, **__: Any) -> EventPage:
         found = [one for one in self._profiles if any(f.matches(one.event) for f in filters)]
-        return Page(events=tuple(found), complete=True, frames=len(found), bytes=0)
+        return EventPage(events=tuple(found), complete=True, frames=len(found), bytes=0)
 
 
 class Noting(Transport):

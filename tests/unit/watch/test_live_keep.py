@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, cast
 from agent.log import Log
 from nostr_client.errors import StoreError, StoreFull
 from nostr_client.network.ingest import Ingest
-from nostr_client.store.base import Outcome, Status
+from nostr_client.store.base import SaveOutcome, SaveStatus
 from nostr_client.watch import live as module
 from nostr_client.watch.clock import SystemClock
-from nostr_client.watch.live import Live
+from nostr_client.watch.live import LiveListeners
 from tests.conformance.store_events import make
 
 if TYPE_CHECKING:
@@ -33,19 +33,19 @@ class Store:
         self.go = asyncio.Event()
         self._error = error
 
-    async def save(self, events: Sequence[VerifiedEvent]) -> list[Outcome]:
+    async def save(self, events: Sequence[VerifiedEvent]) -> list[SaveOutcome]:
         await self.go.wait()
         if self._error is not None:
             raise self._error
-        return [Outcome(one.event.id, Status.STORED) for one in events]
+        return [SaveOutcome(one.event.id, SaveStatus.STORED) for one in events]
 
 
-async def kept(store: Store, count: int) -> tuple[Live, list[dict[str, Any]]]:
+async def kept(store: Store, count: int) -> tuple[LiveListeners, list[dict[str, Any]]]:
     """What becomes of so many events that come while the store is busy; the lines of the log."""
     out = io.StringIO()
     log = Log(lambda: 0.0, style="json", out=out)
     async with Ingest(store) as ingest:
-        live = Live(SystemClock(), log, cast("Any", None), ingest)
+        live = LiveListeners(SystemClock(), log, cast("Any", None), ingest)
         for n in range(count):
             live._keep(URL, make(at=n))
         store.go.set()

@@ -16,12 +16,12 @@ from nostr_client.codecs.references import people_named
 from nostr_client.count.claims import CLAIMS
 from nostr_client.count.claims.changes import (
     Departure,
-    Received,
+    LiveEvent,
     leave,
     note_received,
     past_answers,
 )
-from nostr_client.count.claims.coverage import Held, Update
+from nostr_client.count.claims.coverage import HeldEvent, Update
 from nostr_client.count.claims.rows import query_number
 from nostr_client.count.figures import Figure
 from nostr_client.count.merge import Claim, ClaimStatus, Method, Reading, Retracted
@@ -201,23 +201,23 @@ async def test_a_later_copy_can_say_that_an_author_is_not_new_and_a_newer_list_c
     query = count.followers(TARGET)
     first, newer = (held(at, n) for at, n in ((100, 1), (200, 2)))
 
-    async def acts(*received: Received) -> list[str]:
+    async def acts(*received: LiveEvent) -> list[str]:
         async with await WatchRepository.open(":memory:") as book:
             await book.database.write(
                 lambda c: note_received(c, _number(c, query), received, replaces=True)
             )
             return [one.act for one in (await _people(book, query, 900)).people]
 
-    assert await acts(Received(first, 100, True), Received(first, 101, False)) == ["follows"]
-    assert await acts(Received(first, 100, False), Received(first, 101, True)) == ["follows"]
-    assert await acts(Received(first, 100, True), Received(newer, 200, False)) == ["followed"]
+    assert await acts(LiveEvent(first, 100, True), LiveEvent(first, 101, False)) == ["follows"]
+    assert await acts(LiveEvent(first, 100, False), LiveEvent(first, 101, True)) == ["follows"]
+    assert await acts(LiveEvent(first, 100, True), LiveEvent(newer, 200, False)) == ["followed"]
 
 
-def held(at: int, n: int, author: bytes = A) -> Held:
-    return Held(at, n.to_bytes(32, "big"), author, 5)
+def held(at: int, n: int, author: bytes = A) -> HeldEvent:
+    return HeldEvent(at, n.to_bytes(32, "big"), author, 5)
 
 
-def update(at: int, *found: Held) -> Update:
+def update(at: int, *found: HeldEvent) -> Update:
     return Update(start=0, end=None, upto=at, at=at, found=found)
 
 

@@ -18,7 +18,7 @@ from nostr_client.count.claims.changes import (
     Departure,
     leave,
 )
-from nostr_client.count.claims.coverage import Held
+from nostr_client.count.claims.coverage import HeldEvent
 from nostr_client.count.claims.rows import query_number, relay_number
 from nostr_client.count.remembering import asked_of
 from nostr_client.store.sqlite import SqliteStore
@@ -41,14 +41,14 @@ def key(n: int) -> bytes:
     return n.to_bytes(32, "big")
 
 
-def given(numbers: range, at: int) -> list[Held]:
-    return [Held(at, key(n), key(n), 1) for n in numbers]
+def given(numbers: range, at: int) -> list[HeldEvent]:
+    return [HeldEvent(at, key(n), key(n), 1) for n in numbers]
 
 
 def flood(conn: sqlite3.Connection, q: int, r: int, *, rounds: int, most: int) -> int:
     """Replace all events of a relay each round; return the time of the last one."""
     log, at = ChangeLog(conn, q, r, replaces=False), 1_000
-    before: list[Held] = []
+    before: list[HeldEvent] = []
     for turn in range(rounds):
         at += 1_000
         fresh = given(range(turn * most, (turn + 1) * most), at)

@@ -11,18 +11,18 @@ from nostr_client.watch.scheduler import (
     JITTER,
     LONGEST_WAIT_S,
     STALE,
-    Limits,
+    LaneLimits,
     Moment,
     Schedule,
     Task,
-    Turn,
+    TaskState,
     fraction,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-LIMITS = Limits(per_lane=2, total=64, catch_up=60.0)
+LIMITS = LaneLimits(per_lane=2, total=64, catch_up=60.0)
 T0 = 1_700_000_000.0
 
 
@@ -192,7 +192,7 @@ STEP = st.one_of(
 def test_no_world_breaks_the_limits(
     steps: list[tuple[str, float, float]], per_lane: int, total: int
 ) -> None:
-    limits = Limits(per_lane=per_lane, total=total)
+    limits = LaneLimits(per_lane=per_lane, total=total)
     schedule, mono, wall = world(), 0.0, 0.0
     for what, one, other in steps:
         now = at(mono, wall)
@@ -214,7 +214,7 @@ def test_no_world_breaks_the_limits(
 
 
 def check(
-    before: Mapping[str, Turn], start: tuple[str, ...], after: Schedule, limits: Limits
+    before: Mapping[str, TaskState], start: tuple[str, ...], after: Schedule, limits: LaneLimits
 ) -> None:
     running = [key for key, turn in after.turns.items() if turn.running]
     lanes = [after.tasks[key].lane for key in running]
@@ -228,7 +228,7 @@ def check(
     assert all(lanes.count(lane) <= limits.per_lane for lane in new)
 
 
-def nothing_left_out(schedule: Schedule, now: Moment, wait: float, limits: Limits) -> None:
+def nothing_left_out(schedule: Schedule, now: Moment, wait: float, limits: LaneLimits) -> None:
     """What waits though it is due has no room; the rest is due after `wait`, not earlier."""
     turns = schedule.turns
     running = [key for key, turn in turns.items() if turn.running]
@@ -265,5 +265,5 @@ def test_whatever_the_clock_did_everything_runs_within_an_interval(
 
 
 def test_a_plan_over_many_lanes_leaves_nothing_out() -> None:
-    found = world(lanes=200, each=10).plan(at(0), Limits(per_lane=2, total=1000))
+    found = world(lanes=200, each=10).plan(at(0), LaneLimits(per_lane=2, total=1000))
     assert len(found.start) == 400

@@ -8,7 +8,7 @@ import time
 
 from agent.log import Log
 from nostr_client.watch.clock import SystemClock
-from nostr_client.watch.scheduler import Limits, Task
+from nostr_client.watch.scheduler import LaneLimits, Task
 from nostr_client.watch.worker import Worker
 
 
@@ -32,7 +32,7 @@ async def test_a_task_removed_before_its_first_step_does_not_count_as_running() 
 
     clock = RemovingClock()
     log = Log(time.time, out=io.StringIO())
-    worker = clock.worker = Worker(clock, log, Limits())
+    worker = clock.worker = Worker(clock, log, LaneLimits())
     worker.runners["kind"] = runner
     worker.set_tasks([Task("kind one", "lane", 3600)])
     worker.nudge("kind one")
