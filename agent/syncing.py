@@ -35,7 +35,7 @@ AT_ONCE: Final = 2
 REPORT_EVERY_S: Final = 0.5
 
 
-class Synced:
+class RunningSync:
     """One sync at work."""
 
     def __init__(self, spec: SyncSpec, origin: str, relays: list[str]) -> None:
@@ -62,7 +62,7 @@ class SyncRunner:
         on_change: Callable[[schema.Sync], None],
         on_event: Callable[[str, str], None],
     ) -> None:
-        self.syncs: dict[str, Synced] = {}
+        self.syncs: dict[str, RunningSync] = {}
         self.succeeded: dict[str, float] = {}
         """When each sync last completed."""
         self.downloaded = 0
@@ -83,7 +83,7 @@ class SyncRunner:
         for name, (spec, origin) in specs.items():
             urls = chosen(spec.relays, relays.default, relays.denied)
             self._pool.name(spec.relays)
-            one = Synced(spec, origin, urls)
+            one = RunningSync(spec, origin, urls)
             if name in before:
                 old = before[name].shown
                 one.shown = msgspec.structs.replace(old, spec=spec, origin=one.shown.origin)
@@ -139,7 +139,7 @@ class SyncRunner:
         await self._store.database.write(lambda conn: state.note(conn, f"{KIND}:{name}", run))
         return outcome == "complete"
 
-    async def _sync(self, one: Synced, now: float) -> str:
+    async def _sync(self, one: RunningSync, now: float) -> str:
         options = SyncOptions(window=one.spec.window)
         syncer = Syncer(
             self._store,
@@ -174,14 +174,14 @@ class SyncRunner:
         self._show(one, relays=report.relays)
         return "complete" if report.complete else "partial"
 
-    def _progress(self, one: Synced, relays: Sequence[RelayReport]) -> None:
+    def _progress(self, one: RunningSync, relays: Sequence[RelayReport]) -> None:
         one.shown = msgspec.structs.replace(one.shown, relays=tuple(relays))
         now = self._clock.wall()
         if abs(now - self._reported_at) >= REPORT_EVERY_S:
             self._reported_at = now
             self._on_change(one.shown)
 
-    def _show(self, one: Synced, **changes: object) -> None:
+    def _show(self, one: RunningSync, **changes: object) -> None:
         one.shown = msgspec.structs.replace(one.shown, **changes)
         self._on_change(one.shown)
 

@@ -338,9 +338,9 @@ class TallyApp(App[None]):
 
     async def sure(self, question: str, yes: str) -> bool:
         """Whether something that loses things is really meant."""
-        from tui.dialogs.simple import Sure
+        from tui.dialogs.simple import ConfirmDialog
 
-        return await self.push_screen_wait(Sure(question, yes))
+        return await self.push_screen_wait(ConfirmDialog(question, yes))
 
     async def fill(
         self,

@@ -16,7 +16,7 @@ from agent.api.client import AgentClient
 from agent.config.check import convert
 from agent.config.load import dotted
 from agent.specs import SyncSpec
-from nostr_client.cli.place import Kept, Offer
+from nostr_client.cli.place import StoredWatch, StreamSubjects
 from nostr_client.errors import (
     DeadlineExceeded,
     Duplicate,
@@ -97,19 +97,19 @@ class ThroughAgent:
 
     # Watches.
 
-    async def watches(self) -> list[Kept]:
+    async def watches(self) -> list[StoredWatch]:
         found = (await self._client.watches()).watches
         return [await self._kept(one.spec, one.spark) for one in found]
 
-    async def watch(self, name: str) -> Kept:
+    async def watch(self, name: str) -> StoredWatch:
         found = await self._client.watch(name)
         kept = await self._kept(found.spec, found.spark)
         return kept._replace(asserted=found.asserted)
 
-    async def _kept(self, watch: Watch, spark: tuple[int, ...]) -> Kept:
+    async def _kept(self, watch: Watch, spark: tuple[int, ...]) -> StoredWatch:
         found = await self._client.history(watch.name, limit=1)
         newest = found.points[-1] if found.points else None
-        return Kept(watch, found.asked_at, newest, spark)
+        return StoredWatch(watch, found.asked_at, newest, spark)
 
     async def explain(self, name: str) -> CountReport:
         return await self._client.explain(name)
@@ -137,9 +137,9 @@ class ThroughAgent:
 
     # Counters.
 
-    async def offers(self) -> list[Offer]:
+    async def offers(self) -> list[StreamSubjects]:
         found = (await self._client.streams()).streams
-        return [Offer(one.name, one.subjects, one.targets) for one in found if one.counts]
+        return [StreamSubjects(one.name, one.subjects, one.targets) for one in found if one.counts]
 
     async def counters(self, stream: str, patterns: Sequence[str], at: int | None) -> list[Counter]:
         found: dict[str, Counter] = {}

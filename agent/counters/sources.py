@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from agent.counters.reader import SourceReader
     from agent.log import Log
     from nostr_client.codecs.event import Event
-    from nostr_client.counters.engine.take import Taken
+    from nostr_client.counters.engine.take import BatchResult
     from nostr_client.counters.sqlite.remotes import Remotes
     from nostr_client.store.base import SaveOutcome
     from nostr_client.watch.clock import Clock
@@ -122,7 +122,7 @@ class SourceRunner:
         await self._show(one, taken)
         return taken is None or taken.outcome in ("taken", "stale", "met")
 
-    async def _bring(self, one: RunningSource) -> Taken | None:
+    async def _bring(self, one: RunningSource) -> BatchResult | None:
         """Read and take batches until none is left; return the outcome of the last one."""
         again, taken, moved = False, None, 0
         for _ in range(MOST_ROUNDS):
@@ -145,7 +145,7 @@ class SourceRunner:
         self.moved += moved
         return taken
 
-    def _log_outcome(self, one: RunningSource, taken: Taken) -> None:
+    def _log_outcome(self, one: RunningSource, taken: BatchResult) -> None:
         name = one.section.name
         for gap in taken.gaps[:10]:
             self._log.warning("source_gap", source=name, after=gap.after, before=gap.before)
@@ -158,7 +158,7 @@ class SourceRunner:
         link = self._links.get(name)
         return link is None or (link.state, link.why) != (state, why)
 
-    async def _show(self, one: RunningSource, taken: Taken | None) -> None:
+    async def _show(self, one: RunningSource, taken: BatchResult | None) -> None:
         name = one.section.name
         outcome = taken.outcome if taken is not None else "none"
         if taken is not None and outcome in ("refused", "backwards"):

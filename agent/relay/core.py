@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from agent.relay.hub import Hub
-from agent.relay.outbox import Waiting
+from agent.relay.outbox import OutboxBudget
 from agent.relay.outputs import Disconnect
 from nostr_client.errors import StoreError
 from nostr_client.network.ingest import Ingest, IngestOptions
@@ -100,7 +100,7 @@ class RelayCore:
         self.ingest = Ingest(store, INGEST, verifier=self._verifier, on_event=on_event)
         self.connections: set[Client] = set()
         self.stopped = False
-        self.waiting = Waiting(context.options.limits.send_total_bytes)
+        self.waiting = OutboxBudget(context.options.limits.send_total_bytes)
         self.scans = asyncio.Semaphore(SCANS)
         """Held by a COUNT or a NEG-OPEN while it reads the store."""
         self.large = asyncio.Lock()

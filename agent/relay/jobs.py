@@ -12,7 +12,7 @@ from agent.relay.limits import check_filters
 from agent.relay.merged import answered
 from agent.relay.negotiation import FILTER_INVALID, FILTER_NOT_FOUND
 from agent.relay.outputs import CountJob, FetchJob, MergedJob, NegOpenJob, NegStepJob, SaveJob
-from agent.relay.visibility import QueryRefused, Visible
+from agent.relay.visibility import QueryRefused, VisibleStore
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.messages import Hint
 from nostr_client.errors import InvalidFilter, InvalidInput, NegentropyError, StoreError
@@ -36,7 +36,7 @@ async def open_session(
     job: NegOpenJob, core: RelayCore, session: ServerSession
 ) -> Sequence[Output]:
     """Make the snapshot and the first answer. Raises QueryRefused, StoreError."""
-    visible = Visible(core.store, job.viewer)
+    visible = VisibleStore(core.store, job.viewer)
     filters = await _filters(job, core, visible)
     async with core.scans:
         _reserve(session, job, min(await visible.count(filters), _limit(filters)))
@@ -84,7 +84,7 @@ def _limit(filters: Sequence[Filter]) -> int:
     return sum(UNLIMITED if f.limit is None else f.limit for f in filters)
 
 
-async def _filters(job: NegOpenJob, core: RelayCore, visible: Visible) -> tuple[Filter, ...]:
+async def _filters(job: NegOpenJob, core: RelayCore, visible: VisibleStore) -> tuple[Filter, ...]:
     """The filters of a session, given or read from an event. Raises QueryRefused."""
     if not isinstance(job.wanted, str):
         return job.wanted
@@ -168,7 +168,7 @@ async def _fetch(job: FetchJob, core: RelayCore, connection: JobConnection) -> S
     most = _most(job.filters)
     asked = [f.replace(limit=most + 1) for f in job.filters] if most else job.filters
     found = 0
-    visible = Visible(core.store, job.viewer, core.room)
+    visible = VisibleStore(core.store, job.viewer, core.room)
     async with connection.fetching, aclosing(visible.pages(asked)) as pages:
         async for events in pages:
             frames = connection.session.stored(job, events[: most - found] if most else events)
@@ -202,7 +202,7 @@ def _hint(filters: Sequence[Filter], found: int) -> Hint | None:
 
 async def _count(job: CountJob, core: RelayCore, connection: JobConnection) -> Sequence[Output]:
     start = core.context.clock.monotonic()
-    visible = Visible(core.store, job.viewer)
+    visible = VisibleStore(core.store, job.viewer)
     async with core.scans:
         figures = await visible.figures(job.filters, registers=job.offset is not None)
     core.context.counted["counts"] += 1

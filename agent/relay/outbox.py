@@ -9,7 +9,7 @@ BATCH = 64 * 1024
 """Characters of one write: more would only wait in the kernel."""
 
 
-class Waiting:
+class OutboxBudget:
     """What all readers of a relay have not taken yet, in characters."""
 
     def __init__(self, most: int) -> None:
@@ -44,8 +44,10 @@ class Outbox:
     wait until the next `take`: those of the last one may still be on their way into the socket.
     """
 
-    def __init__(self, most_bytes: int, low_bytes: int, waiting: Waiting | None = None) -> None:
-        self._waiting = waiting or Waiting(most_bytes)
+    def __init__(
+        self, most_bytes: int, low_bytes: int, waiting: OutboxBudget | None = None
+    ) -> None:
+        self._waiting = waiting or OutboxBudget(most_bytes)
         self._flying = 0
         self._frames: deque[str] = deque()
         self._most = most_bytes

@@ -46,9 +46,9 @@ class Viewer:
                 return "restricted: these are other people's messages"
         return ""
 
-    def split(self, filters: Sequence[Filter]) -> Split:
+    def split(self, filters: Sequence[Filter]) -> FilterSplit:
         """`filters` by how they can be asked: as they stand, in parts, or with a check."""
-        split = Split([], [], [])
+        split = FilterSplit([], [], [])
         for wanted in filters:
             if wanted.kinds is None:
                 split.mixed.append(wanted)
@@ -103,7 +103,7 @@ class Viewer:
         return not_reader and wanted.authors is not None and self.keys.isdisjoint(wanted.authors)
 
 
-class Split(NamedTuple):
+class FilterSplit(NamedTuple):
     """A union of filters by how they can be asked."""
 
     plain: list[Filter]

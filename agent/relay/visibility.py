@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from nostr_client.store.snapshot import Snapshot
 
 
-class VisibleEvents:
+class VisibleSnapshot:
     """Questions to a snapshot on behalf of `viewer`, which agree with each other.
 
     Every question may raise InvalidFilter; the maker of the snapshot wraps the errors of SQLite.
@@ -130,7 +130,7 @@ class QueryRefused(NostrTallyError):
     """The relay says no; the text is the reason that the client gets."""
 
 
-class Visible:
+class VisibleStore:
     """Questions to `store` on behalf of `viewer`; each raises StoreError or TimeoutError."""
 
     def __init__(
@@ -245,10 +245,10 @@ class Visible:
     async def _checked(self, wanted: Filter) -> list[Event]:
         return await self._look(lambda shown: shown.checked(wanted))
 
-    async def _look(self, work: Callable[[VisibleEvents], T]) -> T:
+    async def _look(self, work: Callable[[VisibleSnapshot], T]) -> T:
         """Ask several questions of one snapshot."""
         return await _ask(
-            self._store.snapshot(lambda found: work(VisibleEvents(found, self._viewer)))
+            self._store.snapshot(lambda found: work(VisibleSnapshot(found, self._viewer)))
         )
 
 

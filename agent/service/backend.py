@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from agent.maintenance.index import Indexing
     from agent.service.agent import Agent
     from agent.specs import SyncSpec
-    from agent.syncing import Synced
+    from agent.syncing import RunningSync
     from nostr_client.count.queries import Query
     from nostr_client.network.relay import Relay
     from nostr_client.watch.digest import WatchDigest
@@ -336,7 +336,7 @@ class AgentBackend(CounterBackend):
             raise ApiRefusal(409, "not_running", f"the sync {name} does not run")
         return schema.Done()
 
-    def _synced(self, name: str) -> Synced:
+    def _synced(self, name: str) -> RunningSync:
         return _known(self._agent.syncing.syncs, name, "sync")
 
     # Coverages.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from nostr_client.count.figures import Figure
     from nostr_client.count.queries import Query
     from nostr_client.network.paging.page import EventPage
-    from nostr_client.network.pool import Gathered, RelayPool
+    from nostr_client.network.pool import RelayAnswers, RelayPool
 
 MOST_PROVIDERS: Final = 20
 """Providers that one count asks for; a user trusts a handful."""
@@ -120,7 +120,9 @@ async def read_assertions(
     return [_asserted(one, subject, found, now) for one in whom]
 
 
-def _asserted(provider: str, subject: Subject, found: Gathered[EventPage], now: float) -> Asserted:
+def _asserted(
+    provider: str, subject: Subject, found: RelayAnswers[EventPage], now: float
+) -> Asserted:
     by_relay = {
         url: [one.event for one in page.events if one.event.pubkey == provider]
         for url, page in found.answers.items()

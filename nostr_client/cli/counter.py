@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from nostr_client.cli.counter_backend import (
-    Where,
+    BackendChoice,
     counters_at,
     holding,
     listening,
@@ -69,7 +69,7 @@ def add(
     number: str,
     msg_id: str | None,
     stream_name: str | None,
-    where: Where,
+    where: BackendChoice,
     as_json: bool,
 ) -> None:
     """Add N, which may be negative, and print the new value.
@@ -97,7 +97,7 @@ def get(
     at: int | None,
     values: bool,
     stream_name: str | None,
-    where: Where,
+    where: BackendChoice,
     as_json: bool,
 ) -> None:
     """Print counters with their sources; without a subject: all.
@@ -122,7 +122,7 @@ def get(
 @where_option
 @json_option
 def history(
-    subject: str, after: int | None, stream_name: str | None, where: Where, as_json: bool
+    subject: str, after: int | None, stream_name: str | None, where: BackendChoice, as_json: bool
 ) -> None:
     """Print the stored changes of a counter, oldest first."""
     found = run_async(_history(where, stream_name, subject, after or 0))
@@ -139,7 +139,7 @@ def history(
 @json_option
 @click.pass_context
 def recount(
-    ctx: click.Context, subject: str, stream_name: str | None, where: Where, as_json: bool
+    ctx: click.Context, subject: str, stream_name: str | None, where: BackendChoice, as_json: bool
 ) -> None:
     """Add a counter up from its stored changes. Exit code 1 if the sum differs."""
     found = run_async(_recount(where, stream_name, subject))
@@ -155,7 +155,7 @@ def recount(
 @stream_option
 @where_option
 @json_option
-def reset(subject: str, stream_name: str | None, where: Where, as_json: bool) -> None:
+def reset(subject: str, stream_name: str | None, where: BackendChoice, as_json: bool) -> None:
     """Reset a counter to 0 and drop its history; print its new value.
 
     The value is not 0 if somebody added meanwhile: that stays counted. Its sources do not send
@@ -170,7 +170,7 @@ def reset(subject: str, stream_name: str | None, where: Where, as_json: bool) ->
 @stream_option
 @where_option
 @json_option
-def remove(subject: str, stream_name: str | None, where: Where, as_json: bool) -> None:
+def remove(subject: str, stream_name: str | None, where: BackendChoice, as_json: bool) -> None:
     """Remove a counter, or all that match a pattern; print how many messages were removed."""
     gone = run_async(_remove(where, stream_name, subject))
     if as_json:
@@ -193,50 +193,54 @@ def watch(
     after: int | None,
     most: int | None,
     stream_name: str | None,
-    where: Where,
+    where: BackendChoice,
     as_json: bool,
 ) -> None:
     """Print counters, then each change as it arrives; with --json one object a line."""
     run_async(_watch(where, stream_name, patterns, after, most, as_json))
 
 
-async def _add(where: Where, stream: str | None, subject: str, n: int, msg_id: str | None) -> str:
+async def _add(
+    where: BackendChoice, stream: str | None, subject: str, n: int, msg_id: str | None
+) -> str:
     async with counters_at(where, changes=True) as counters:
         name = await listening(counters, stream, subject)
         return await counters.add(name, subject, n, msg_id)
 
 
 async def _get(
-    where: Where, stream: str | None, patterns: tuple[str, ...], at: int | None
+    where: BackendChoice, stream: str | None, patterns: tuple[str, ...], at: int | None
 ) -> list[Counter]:
     async with counters_at(where, changes=False) as counters:
         name = await holding(counters, stream, *patterns)
         return await counters.counters(name, patterns, at)
 
 
-async def _history(where: Where, stream: str | None, subject: str, after: int) -> list[Counter]:
+async def _history(
+    where: BackendChoice, stream: str | None, subject: str, after: int
+) -> list[Counter]:
     async with counters_at(where, changes=False) as counters:
         name = await holding(counters, stream, subject)
         return await counters.increments(name, subject, after)
 
 
-async def _recount(where: Where, stream: str | None, subject: str) -> Audit:
+async def _recount(where: BackendChoice, stream: str | None, subject: str) -> Audit:
     async with counters_at(where, changes=False) as counters:
         return await counters.audit(await holding(counters, stream, subject), subject)
 
 
-async def _reset(where: Where, stream: str | None, subject: str) -> str:
+async def _reset(where: BackendChoice, stream: str | None, subject: str) -> str:
     async with counters_at(where, changes=True) as counters:
         return await counters.reset(await listening(counters, stream, subject), subject)
 
 
-async def _remove(where: Where, stream: str | None, pattern: str) -> int:
+async def _remove(where: BackendChoice, stream: str | None, pattern: str) -> int:
     async with counters_at(where, changes=True) as counters:
         return await counters.remove(await holding(counters, stream, pattern), pattern)
 
 
 async def _watch(
-    where: Where,
+    where: BackendChoice,
     stream: str | None,
     patterns: tuple[str, ...],
     after: int | None,

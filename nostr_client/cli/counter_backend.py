@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 import click
 
 from nostr_client.cli.parameters import Seconds, UserPath
-from nostr_client.cli.place import Offer, StoreOrAgent, agent_at, place_option, store_option
+from nostr_client.cli.place import (
+    StoreOrAgent,
+    StreamSubjects,
+    agent_at,
+    place_option,
+    store_option,
+)
 from nostr_client.cli.relays import proxy_option
 from nostr_client.counters import shown
 from nostr_client.errors import InvalidInput, StoreError, optional
@@ -40,7 +46,7 @@ _SERVER_OPTIONS = (
 )  # fmt: skip
 
 
-class Where(NamedTuple):
+class BackendChoice(NamedTuple):
     """The values of the backend options."""
 
     place: StoreOrAgent
@@ -77,7 +83,7 @@ def _where(options: Callable[[Any], Any], command: F) -> F:
 
     @functools.wraps(command)
     def with_where(*args: Any, **given: Any) -> Any:
-        return command(*args, where=Where(*(given.pop(name) for name in names)), **given)
+        return command(*args, where=BackendChoice(*(given.pop(name) for name in names)), **given)
 
     wrapped: Any = with_where
     for option in reversed(_SERVER_OPTIONS):
@@ -86,7 +92,7 @@ def _where(options: Callable[[Any], Any], command: F) -> F:
 
 
 @asynccontextmanager
-async def counters_at(where: Where, *, changes: bool) -> AsyncIterator[CounterCommands]:
+async def counters_at(where: BackendChoice, *, changes: bool) -> AsyncIterator[CounterCommands]:
     """Yield the counters that the options name; changes to a store go through the agent that holds
     it.
 
@@ -109,9 +115,11 @@ class StoredCounters:
     def __init__(self, store: CounterStore) -> None:
         self._store = store
 
-    async def offers(self) -> list[Offer]:
+    async def offers(self) -> list[StreamSubjects]:
         configs = [info.config for info in await self._store.streams()]
-        return [Offer(c.name, c.subjects, c.targets) for c in configs if c.allow_msg_counter]
+        return [
+            StreamSubjects(c.name, c.subjects, c.targets) for c in configs if c.allow_msg_counter
+        ]
 
     async def counters(self, stream: str, patterns: Sequence[str], at: int | None) -> list[Counter]:
         found = (await self._store.counters(stream)).get_many(*patterns, at_seq=at)
@@ -142,7 +150,7 @@ def _text(value: int) -> str:
 
 @asynccontextmanager
 async def opened(
-    where: Where, *, writes: bool, creates: bool = False
+    where: BackendChoice, *, writes: bool, creates: bool = False
 ) -> AsyncIterator[CounterStore]:
     """Yield the streams that the options name; print a server's caution on stderr.
 
@@ -176,7 +184,7 @@ async def _local(place: StoreOrAgent, writes: bool, creates: bool) -> AsyncItera
 
 
 @asynccontextmanager
-async def _server(where: Where) -> AsyncIterator[CounterStore]:
+async def _server(where: BackendChoice) -> AsyncIterator[CounterStore]:
     with optional("--nats"):
         from nostr_client.counters.jetstream import JetStreamCounterStore, NatsOptions
     from nostr_client.cli.output import say
@@ -222,7 +230,7 @@ async def _one(
     counters: CounterCommands,
     stream: str | None,
     wanted: Sequence[str],
-    fits: Callable[[Offer], bool],
+    fits: Callable[[StreamSubjects], bool],
 ) -> str:
     if stream is not None:
         return stream

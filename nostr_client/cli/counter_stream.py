@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from nostr_client.cli.counter_backend import Where, opened, stream_where_option
+from nostr_client.cli.counter_backend import BackendChoice, opened, stream_where_option
 from nostr_client.cli.entry import CommandGroup, run_async
 from nostr_client.cli.output import (
     console,
@@ -109,7 +109,7 @@ def stream() -> None:
 @click.option("--mirror", metavar="STREAM", help="Copy another stream, message by message.")
 @stream_where_option
 @json_option
-def add(name: str, mirror: str | None, where: Where, as_json: bool, **options: Any) -> None:
+def add(name: str, mirror: str | None, where: BackendChoice, as_json: bool, **options: Any) -> None:
     """Add a stream of counters."""
     _print(run_async(_add(where, name, mirror, options)), as_json=as_json)
 
@@ -119,7 +119,7 @@ def add(name: str, mirror: str | None, where: Where, as_json: bool, **options: A
 @_settings
 @stream_where_option
 @json_option
-def set_(name: str, where: Where, as_json: bool, **options: Any) -> None:
+def set_(name: str, where: BackendChoice, as_json: bool, **options: Any) -> None:
     """Change the given settings, and no others."""
     _print(run_async(_set(where, name, options)), as_json=as_json)
 
@@ -128,7 +128,7 @@ def set_(name: str, where: Where, as_json: bool, **options: Any) -> None:
 @click.argument("name")
 @stream_where_option
 @json_option
-def show(name: str, where: Where, as_json: bool) -> None:
+def show(name: str, where: BackendChoice, as_json: bool) -> None:
     """Show settings, size, and how far each source was read."""
     _print(run_async(_show(where, name)), as_json=as_json)
 
@@ -136,7 +136,7 @@ def show(name: str, where: Where, as_json: bool) -> None:
 @stream.command("list")
 @stream_where_option
 @json_option
-def list_(where: Where, as_json: bool) -> None:
+def list_(where: BackendChoice, as_json: bool) -> None:
     """List every stream."""
     found = run_async(_list(where))
     if as_json:
@@ -149,7 +149,7 @@ def list_(where: Where, as_json: bool) -> None:
 @click.argument("name")
 @stream_where_option
 @json_option
-def remove(name: str, where: Where, as_json: bool) -> None:
+def remove(name: str, where: BackendChoice, as_json: bool) -> None:
     """Remove a stream with its counters."""
     run_async(_remove(where, name))
     print_done(f"removed {name}", as_json=as_json)
@@ -175,7 +175,7 @@ def source_add(
     upstream: str,
     filter_subject: str | None,
     transforms: tuple[str, ...],
-    where: Where,
+    where: BackendChoice,
     as_json: bool,
 ) -> None:
     """Add SOURCE to the sum of STREAM: first its whole value, then every change."""
@@ -188,12 +188,14 @@ def source_add(
 @click.argument("upstream", metavar="SOURCE")
 @stream_where_option
 @json_option
-def source_remove(name: str, upstream: str, where: Where, as_json: bool) -> None:
+def source_remove(name: str, upstream: str, where: BackendChoice, as_json: bool) -> None:
     """Stop reading SOURCE. Its sum so far stays; adding it again adds only the rest."""
     _print(run_async(_source_remove(where, name, upstream)), as_json=as_json)
 
 
-async def _add(where: Where, name: str, mirror: str | None, options: dict[str, Any]) -> StreamInfo:
+async def _add(
+    where: BackendChoice, name: str, mirror: str | None, options: dict[str, Any]
+) -> StreamInfo:
     from nostr_client.counters.config import SourceConfig, StreamConfig, check_config
 
     config = StreamConfig(
@@ -209,28 +211,28 @@ async def _add(where: Where, name: str, mirror: str | None, options: dict[str, A
         return await store.create_stream(made)
 
 
-async def _set(where: Where, name: str, options: dict[str, Any]) -> StreamInfo:
+async def _set(where: BackendChoice, name: str, options: dict[str, Any]) -> StreamInfo:
     async with opened(where, writes=True) as store:
         config = (await store.stream_info(name)).config
         return await store.update_stream(_changed(config, options))
 
 
-async def _show(where: Where, name: str) -> StreamInfo:
+async def _show(where: BackendChoice, name: str) -> StreamInfo:
     async with opened(where, writes=False) as store:
         return await store.stream_info(name)
 
 
-async def _list(where: Where) -> list[StreamInfo]:
+async def _list(where: BackendChoice) -> list[StreamInfo]:
     async with opened(where, writes=False) as store:
         return await store.streams()
 
 
-async def _remove(where: Where, name: str) -> None:
+async def _remove(where: BackendChoice, name: str) -> None:
     async with opened(where, writes=True) as store:
         await store.delete_stream(name)
 
 
-async def _source_add(where: Where, name: str, wanted: SourceConfig) -> StreamInfo:
+async def _source_add(where: BackendChoice, name: str, wanted: SourceConfig) -> StreamInfo:
     from msgspec.structs import replace
 
     async with opened(where, writes=True) as store:
@@ -238,7 +240,7 @@ async def _source_add(where: Where, name: str, wanted: SourceConfig) -> StreamIn
         return await store.update_stream(replace(config, sources=(*config.sources, wanted)))
 
 
-async def _source_remove(where: Where, name: str, upstream: str) -> StreamInfo:
+async def _source_remove(where: BackendChoice, name: str, upstream: str) -> StreamInfo:
     from msgspec.structs import replace
 
     async with opened(where, writes=True) as store:

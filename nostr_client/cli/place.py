@@ -91,7 +91,7 @@ def place_option(command: F) -> F:
     return cast("F", store_option(api_option(token_option(with_place))))
 
 
-class Kept(NamedTuple):
+class StoredWatch(NamedTuple):
     """A stored watch: when it was last asked, its newest number, and some numbers before that.
 
     `asserted`: what its providers assert, which an agent alone knows.
@@ -104,7 +104,7 @@ class Kept(NamedTuple):
     asserted: tuple[Asserted, ...] = ()
 
 
-class Offer(NamedTuple):
+class StreamSubjects(NamedTuple):
     """A stream of counters: the subjects that it takes, and those that its sources send."""
 
     name: str
@@ -115,9 +115,9 @@ class Offer(NamedTuple):
 class WatchCommands(Protocol):
     """The operations of commands of watches, on a file or an agent. All raise NostrTallyError."""
 
-    async def watches(self) -> list[Kept]: ...
+    async def watches(self) -> list[StoredWatch]: ...
 
-    async def watch(self, name: str) -> Kept: ...
+    async def watch(self, name: str) -> StoredWatch: ...
 
     async def explain(self, name: str) -> CountReport: ...
 
@@ -137,7 +137,7 @@ class WatchCommands(Protocol):
 class CounterCommands(Protocol):
     """The operations of commands of counters, on a file, a nats-server or an agent."""
 
-    async def offers(self) -> list[Offer]: ...
+    async def offers(self) -> list[StreamSubjects]: ...
 
     async def counters(
         self, stream: str, patterns: Sequence[str], at: int | None

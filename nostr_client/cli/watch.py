@@ -23,7 +23,7 @@ from nostr_client.cli.output import (
     say,
 )
 from nostr_client.cli.parameters import Duration, UserPath
-from nostr_client.cli.place import Kept, StoreOrAgent, place_option
+from nostr_client.cli.place import StoredWatch, StoreOrAgent, place_option
 from nostr_client.cli.questions import (
     NAMES,
     asked_query,
@@ -200,7 +200,7 @@ def list_(place: StoreOrAgent, as_json: bool) -> None:
     print_table(("name", "question", "number", "trend", "asked"), map(_row, found))
 
 
-def _row(one: Kept) -> tuple[str, ...]:
+def _row(one: StoredWatch) -> tuple[str, ...]:
     from nostr_client.watch import sparkline
 
     number = series.number(one.newest) if one.newest else "not known yet"
@@ -209,7 +209,7 @@ def _row(one: Kept) -> tuple[str, ...]:
     return one.watch.name, one.watch.question.name, number, line, asked
 
 
-def _as_dict(one: Kept) -> dict[str, Any]:
+def _as_dict(one: StoredWatch) -> dict[str, Any]:
     import msgspec
 
     fields: dict[str, Any] = msgspec.to_builtins(one.watch)
@@ -279,12 +279,12 @@ async def _set(place: StoreOrAgent, made: Watch) -> Watch:
         return await watches.set_watch(made)
 
 
-async def _list(place: StoreOrAgent) -> list[Kept]:
+async def _list(place: StoreOrAgent) -> list[StoredWatch]:
     async with watches_at(place) as watches:
         return await watches.watches()
 
 
-async def _show(place: StoreOrAgent, name: str) -> tuple[Kept, CountReport]:
+async def _show(place: StoreOrAgent, name: str) -> tuple[StoredWatch, CountReport]:
     async with watches_at(place, merges=True) as watches:
         return await watches.watch(name), await watches.explain(name)
 

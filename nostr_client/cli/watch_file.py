@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from nostr_client.cli.output import say
-from nostr_client.cli.place import Kept, StoreOrAgent, agent_at
+from nostr_client.cli.place import StoredWatch, StoreOrAgent, agent_at
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.errors import InvalidInput, SchemaTooOld
 from nostr_client.watch import digest_rows, people_rows, repository
@@ -66,10 +66,10 @@ class FileWatches:
     def __init__(self, book: WatchRepository) -> None:
         self._book = book
 
-    async def watches(self) -> list[Kept]:
+    async def watches(self) -> list[StoredWatch]:
         return [await self._kept(watch, asked) for watch, asked in await self._book.all()]
 
-    async def watch(self, name: str) -> Kept:
+    async def watch(self, name: str) -> StoredWatch:
         return await self._kept(*await self._get(name))
 
     async def _get(self, name: str) -> tuple[Watch, int | None]:
@@ -78,14 +78,14 @@ class FileWatches:
             raise unknown(name)
         return found
 
-    async def _kept(self, watch: Watch, asked: int | None) -> Kept:
+    async def _kept(self, watch: Watch, asked: int | None) -> StoredWatch:
         database, name = self._book.database, watch.name
         points = await database.read(lambda conn: repository.points(conn, name, most=1))
         if not points:
-            return Kept(shown(watch), asked, None)
+            return StoredWatch(shown(watch), asked, None)
         value, now = points[-1].value, time.time()
         moved = await database.read(lambda conn: repository.moved(conn, name, value, now))
-        return Kept(shown(watch), asked, points[-1], moved.spark)
+        return StoredWatch(shown(watch), asked, points[-1], moved.spark)
 
     async def explain(self, name: str) -> CountReport:
         from nostr_client.count.procedure import CountEngine

@@ -178,7 +178,7 @@ class Parsed(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
-class Read(NamedTuple):
+class ParsedIdentifier(NamedTuple):
     """What a person named, and the hints that were dropped, each as a warning."""
 
     target: Target
@@ -209,7 +209,7 @@ def decode(text: str) -> Identifier:
     return parse(text).identifier
 
 
-def read(text: str, what: str = ANY) -> Read:
+def read(text: str, what: str = ANY) -> ParsedIdentifier:
     """What a person typed or pasted: any identifier but a secret key, or 64 hex characters.
 
     Surrounding punctuation, `@`, `nostr:`, `web+nostr:` and the URL of a web viewer are taken off.
@@ -218,14 +218,14 @@ def read(text: str, what: str = ANY) -> Read:
     try:
         bare = identifier_in(text)
         if looks_hex(bare):
-            return Read(Hex(bare.lower()))
+            return ParsedIdentifier(Hex(bare.lower()))
         found, warnings = parse(bare)
     except InvalidIdentifier as error:
         raise InvalidIdentifier(f"{named(text)} is not {what} ({error})") from error
     if isinstance(found, SecretKey):
         secret = "a secret key, which belongs nowhere but in your signer"
         raise InvalidIdentifier(f"{named(text)} is not {what} (it is {secret})")
-    return Read(found, warnings)
+    return ParsedIdentifier(found, warnings)
 
 
 def decode_pubkey(text: str) -> str:

@@ -133,7 +133,7 @@ class Zap(NamedTuple):
     payment: bytes = b""
 
 
-class Paid(NamedTuple):
+class ZapPayment(NamedTuple):
     """What a zap was for, as tag name and value, and its amount in millisats."""
 
     name: str
@@ -161,7 +161,7 @@ def read_zap(
     return Zap(held.amount, request.pubkey, receiver, about, held.payment)
 
 
-def paid(receipt: Event) -> list[Paid]:
+def paid(receipt: Event) -> list[ZapPayment]:
     """What `read_zap` says of each target that receipt and request both name; none: [].
 
     For sums of what receipts claim: derived tables keep no invoices, and an event may come long
@@ -172,7 +172,9 @@ def paid(receipt: Event) -> list[Paid]:
         return []
     named = _named(held.request)
     targets = {(name, value) for name in TARGET_TAGS for value in receipt.tag_values(name)}
-    return [Paid(name, value, held.amount) for name, value in sorted(targets) if value in named]
+    return [
+        ZapPayment(name, value, held.amount) for name, value in sorted(targets) if value in named
+    ]
 
 
 class _Held(NamedTuple):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from nostr_client.count.claiming import RelayOutcome, claim_of
 from nostr_client.count.claims import Reread, TransientMemory
-from nostr_client.count.judging import Judging, ids_of
+from nostr_client.count.judging import JudgedRelay, ids_of
 from nostr_client.count.listing import is_listable, list_ids
 from nostr_client.count.merge import Listing
 from nostr_client.count.reading import EventReader
@@ -397,7 +397,7 @@ class CountRequest:
         shared.report(self._relay, known)
         if known is None:
             return
-        judging = Judging(
+        judging = JudgedRelay(
             self._relay,
             self._query,
             shared,

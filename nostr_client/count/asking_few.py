@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from nostr_client.count.earlier_questions import LEAST_QUESTIONS
-from nostr_client.count.enough import FINEST, FINEST_BY_OTHERS, TURN, Enough
+from nostr_client.count.enough import FINEST, FINEST_BY_OTHERS, TURN, RelayPicker
 from nostr_client.count.overlaps import sketch_of
 from nostr_client.count.remembering import merge_input
 from nostr_client.errors import InvalidInput
@@ -45,7 +45,7 @@ async def count_enough(
     earlier = await counter.earlier_claims(query, [relay.url for _, relay in relays])
     known = {url: _people(claim, query) for url, claim in earlier.items()}
     said = {url: people for url, people in known.items() if people is not None}
-    chooser = Enough(
+    chooser = RelayPicker(
         said,
         [one.url for _, one in relays if one.url not in said],
         line,

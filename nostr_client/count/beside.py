@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from nostr_client.count.judging import Judging, ids_of
+from nostr_client.count.judging import JudgedRelay, ids_of
 from nostr_client.count.merge import Retracted
 from nostr_client.count.seen import SeenEvents
 from nostr_client.network.waiting import task_group
@@ -65,7 +65,7 @@ async def judge_beside(
     for url, claim in claims.items():
         shared.report(relays[url], ids_of(claim))
     judgings = {
-        url: Judging(
+        url: JudgedRelay(
             relays[url],
             query,
             shared,
@@ -84,7 +84,7 @@ async def judge_beside(
     return {url: _judged(claim, judgings.get(url)) for url, claim in claims.items()}
 
 
-def _judged(claim: Claim, judging: Judging | None) -> Claim:
+def _judged(claim: Claim, judging: JudgedRelay | None) -> Claim:
     if judging is None:
         return claim
     return msgspec.structs.replace(

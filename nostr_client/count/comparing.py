@@ -24,7 +24,7 @@ from nostr_client.network.paging.snapshot import Edge, prove_ceiling, prove_floo
 from nostr_client.sync.initiator import Refusal, RefusalKind
 from nostr_client.sync.items import LocalItems
 from nostr_client.sync.options import SyncOptions
-from nostr_client.sync.session import Bargain
+from nostr_client.sync.session import WindowSession
 from nostr_client.sync.windows import SyncWindow
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from nostr_client.codecs.filters import Filter
     from nostr_client.network.paging.snapshot import Proof
     from nostr_client.network.relay import Relay
-    from nostr_client.sync.initiator import Learned
+    from nostr_client.sync.initiator import LearnedIds
 
 MOST_SESSIONS: Final = 64
 """Sessions of one comparison: with a snapshot of 500 they cover 32,000 events."""
@@ -72,7 +72,7 @@ async def compare(
         found.refusal = Refusal(RefusalKind.UNSUPPORTED, "no NIP-77")
         return found
 
-    async def learn(learned: Learned) -> int:
+    async def learn(learned: LearnedIds) -> int:
         before = len(found.need) + len(found.gone)
         found.need.update(dict.fromkeys(learned.need))
         found.gone.update(learned.have)
@@ -82,7 +82,7 @@ async def compare(
         return len(found.need) + len(found.gone) - before
 
     options = SyncOptions(answer=_PATIENCE, progress=silence)
-    bargain = Bargain(
+    bargain = WindowSession(
         relay,
         SyncWindow(filter.replace(limit=None), _items(held)),
         options,

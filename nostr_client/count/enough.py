@@ -58,7 +58,7 @@ class Unasked(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
 
-class Enough:
+class RelayPicker:
     """Chooses which relays to ask next. `known`: the registers of each earlier answer, by URL.
 
     `never`: relays without an earlier answer. `line`: stop when all that are left add less than

@@ -166,7 +166,7 @@ def ids_of(claim: Claim) -> frozenset[bytes] | None:
     return claim.reading.events if claim.reading is not None else None
 
 
-class Judging:
+class JudgedRelay:
     """One relay of the question: `run` asks it, `listing` and `retracted` are the result.
 
     `earlier`: the relay's earlier answer. What was proven then stays proven.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from nostr_client.codecs.display import moment
-from nostr_client.count.claims import Asked, is_answer
+from nostr_client.count.claims import StoredQuery, is_answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,14 +23,14 @@ KEEP: Final = 14 * 86_400.0
 
 
 @lru_cache(8192)  # each relay of each round asks
-def asked_of(query: Query) -> Asked:
+def asked_of(query: Query) -> StoredQuery:
     """Return the key of the query in the claims: the same for every spelling that shares them."""
     offset = query.offset
     filters = sorted(filter.cache_key() for filter in query.filters)
     rule = [query.name] if query.judges else []  # the known events were judged by it
     key = json.dumps([filters, offset, query.is_zaps, *rule], separators=(",", ":"))
     wire = [filter.to_dict() for filter in query.filters]
-    return Asked(
+    return StoredQuery(
         key=key,
         name=query.name,
         target=query.target,

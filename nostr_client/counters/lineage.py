@@ -36,7 +36,7 @@ def node(stream: str, store: str) -> str:
     return f"{stream}@{store}"
 
 
-class Trouble(NamedTuple):
+class LineageConflict(NamedTuple):
     """Why streams may not be joined so, and the way (of a diamond: both, one after the other)."""
 
     why: str
@@ -48,7 +48,7 @@ def joined(own: str, inputs: Iterable[Sequence[Way]]) -> tuple[Way, ...]:
     return ((own,), *((own, *way) for ways in inputs for way in ways))
 
 
-def trouble(ways: Sequence[Way]) -> Trouble | None:
+def trouble(ways: Sequence[Way]) -> LineageConflict | None:
     """The first cycle, else the first diamond among the ways into one stream.
 
     The same way twice is a diamond too: two sources that bring the same counts.
@@ -56,12 +56,12 @@ def trouble(ways: Sequence[Way]) -> Trouble | None:
     for way in ways:
         again = next((n for n, one in enumerate(way) if one in way[:n]), None)
         if again is not None:
-            return Trouble("counts would go round in a cycle", shown(way[: again + 1]))
+            return LineageConflict("counts would go round in a cycle", shown(way[: again + 1]))
     ends: dict[str, Way] = {}
     for way in ways:
         other = ends.get(way[-1])
         if other is not None:
-            return Trouble(
+            return LineageConflict(
                 f"counts of {_short(way[-1])} would come by two ways", shown((*other, *way))
             )
         ends[way[-1]] = way

@@ -56,7 +56,7 @@ _MANY: Final = 20_000
 _READ: Final = 4096
 
 
-class Only(NamedTuple):
+class DifferingIds(NamedTuple):
     """Ids that one side has and the other lacks: of side 0, and of side 1."""
 
     first: Ids
@@ -141,7 +141,7 @@ class Bridge:
         waiting.put(chosen[len(self._asked[side]) :])
         return writer.message()
 
-    def hear(self, side: int, message: bytes) -> Only:
+    def hear(self, side: int, message: bytes) -> DifferingIds:
         """Take a side's answer; the ids found in it that are on one side only.
 
         Raises NegentropyError for an answer to another question, or too long a one.
@@ -157,7 +157,7 @@ class Bridge:
         self._waiting[1 - side].put(answer.for_other)
         self._check()
         mine, others = Ids(b"".join(answer.mine)), Ids(b"".join(answer.others))
-        return Only(others, mine) if side else Only(mine, others)
+        return DifferingIds(others, mine) if side else DifferingIds(mine, others)
 
     def _check(self) -> None:
         ids = sum(span.held for waiting in self._waiting for span in waiting.lists)

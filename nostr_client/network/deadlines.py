@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from nostr_client.network.access.budget import Budget
-    from nostr_client.network.relay_state import Knowledge
+    from nostr_client.network.relay_state import RelayKnowledge
     from nostr_client.network.session import Session
     from nostr_client.network.supervisor import Supervisor
 
@@ -35,7 +35,7 @@ class Deadlines:
     """Distinguishes a relay that does not connect (NetworkError) from one that does not answer."""
 
     def __init__(
-        self, supervisor: Supervisor, knowledge: Knowledge, waiting: int, budget: Budget | None
+        self, supervisor: Supervisor, knowledge: RelayKnowledge, waiting: int, budget: Budget | None
     ) -> None:
         self._supervisor = supervisor
         self._knowledge = knowledge

@@ -73,7 +73,7 @@ class PublishResult(msgspec.Struct, frozen=True):
         return f"{self.status}: {clip(self.message)}" if self.message else str(self.status)
 
 
-class Gathered(msgspec.Struct, Generic[T], frozen=True):
+class RelayAnswers(msgspec.Struct, Generic[T], frozen=True):
     """What each relay answered, by normalised URL: an answer or an error, never both."""
 
     answers: Mapping[str, T]
@@ -249,7 +249,7 @@ class RelayPool:
         relays: Iterable[str],
         ask: Callable[[Relay], Awaitable[T]],
         timeout: float | None = None,
-    ) -> Gathered[T]:
+    ) -> RelayAnswers[T]:
         """Ask every relay at once and wait for all, at most `timeout` (default `Timeouts.group`).
 
         `ask` may raise RelayError, which becomes that relay's status. A relay that has not answered
@@ -283,7 +283,7 @@ class RelayPool:
         filters: Filter | Sequence[Filter],
         relays: Iterable[str],
         timeout: float | None = None,
-    ) -> Gathered[CountAnswer]:
+    ) -> RelayAnswers[CountAnswer]:
         """Send COUNT to every relay; `Timeouts.count` bounds each, `timeout` all, in seconds.
 
         Raises InvalidRelayURL. Safe to cancel.
@@ -297,7 +297,7 @@ class RelayPool:
         timeout: float | None = None,
         *,
         budget: ReadBudget | None = None,
-    ) -> Gathered[EventPage]:
+    ) -> RelayAnswers[EventPage]:
         """Read stored events from every relay, a page for each; an event is verified once for all.
 
         A page whose `error` is set holds what came before the error. Raises InvalidRelayURL. Safe
@@ -393,7 +393,7 @@ class RelayPool:
         await self.close()
 
 
-def _sorted_out(order: Iterable[str], found: Mapping[str, T | RelayError]) -> Gathered[T]:
+def _sorted_out(order: Iterable[str], found: Mapping[str, T | RelayError]) -> RelayAnswers[T]:
     answers: dict[str, T] = {}
     errors: dict[str, RelayError] = {}
     for url in order:
@@ -402,7 +402,7 @@ def _sorted_out(order: Iterable[str], found: Mapping[str, T | RelayError]) -> Ga
             errors[url] = one
         else:
             answers[url] = one
-    return Gathered(answers, errors)
+    return RelayAnswers(answers, errors)
 
 
 def _late(relay: Relay, seconds: float, before: tuple[str, ...]) -> DeadlineExceeded:

@@ -31,7 +31,7 @@ from nostr_client.network.access.budget import OF_PROCESS, admitted
 from nostr_client.network.deadlines import Deadlines
 from nostr_client.network.event_queue import EventQueue, Overflow
 from nostr_client.network.paging.page import EventPage, read_page
-from nostr_client.network.relay_state import Capabilities, Knowledge, RelayStats, RelayStatus
+from nostr_client.network.relay_state import Capabilities, RelayKnowledge, RelayStats, RelayStatus
 from nostr_client.network.session import Finished, RoundTrip, Session
 from nostr_client.network.subscription import Subscription
 from nostr_client.network.supervisor import Supervisor
@@ -98,7 +98,7 @@ class Relay:
         )
         self._queues: dict[EventQueue, None] = {}
         self._budget = (budgets or OF_PROCESS).of(self.url, self.options)
-        self._knowledge = Knowledge(self.options.limits, capabilities)
+        self._knowledge = RelayKnowledge(self.options.limits, capabilities)
         self._ids = itertools.count(1)
         self._pending = 0
         self._supervisor = Supervisor(

@@ -95,7 +95,7 @@ _MOST_BEHIND: Final = 86_400.0
 _SMALLEST_MESSAGE: Final = 1024  # a document that claims less is wrong, not strict
 
 
-class Knowledge:
+class RelayKnowledge:
     """Outlives connections; `capabilities` may come from an earlier run."""
 
     def __init__(self, limits: Limits, capabilities: Capabilities | None) -> None:

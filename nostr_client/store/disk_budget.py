@@ -105,7 +105,7 @@ def _mb(size: int) -> str:
 _NO_ROOM: Final = "no room left for events"
 
 
-class Room:
+class DiskBudget:
     """Measures at most once in CHECK_S; `full` is why events are refused now, or ""."""
 
     def __init__(

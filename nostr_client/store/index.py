@@ -52,7 +52,7 @@ REST_S = 60.0
 """Seconds after a rebuild failed before it is tried again: it takes 25 s per million events."""
 
 
-class Hot(NamedTuple):
+class HotRow(NamedTuple):
     """What the index knows of a target; exact but for `registers`, which may be too high when
     `dirty` says that an author left."""
 
@@ -86,7 +86,7 @@ class _Gap(NamedTuple):
     gone: Sequence[Event]
 
 
-class Indexed(Protocol):
+class IndexedStore(Protocol):
     """What an index needs of its store."""
 
     database: Database
@@ -105,7 +105,7 @@ class Index:
     rebuild that failed.
     """
 
-    def __init__(self, store: Indexed, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, store: IndexedStore, clock: Callable[[], float] = time.monotonic) -> None:
         self._database = store.database
         self._clock = clock
         self._updater = Updater(store.hasher)
@@ -120,7 +120,9 @@ class Index:
         """Why the tables are not what the events give, or ""; the next commit tries again."""
 
     @classmethod
-    async def open(cls, store: Indexed, *, clock: Callable[[], float] = time.monotonic) -> Self:
+    async def open(
+        cls, store: IndexedStore, *, clock: Callable[[], float] = time.monotonic
+    ) -> Self:
         """Attach the index of a store, and bring it up to date if the store is open for writing.
 
         What it lacks is replayed where the digest of the events proves that it is all; else the
@@ -146,7 +148,7 @@ class Index:
         """The file of a generation; None for a store in memory."""
         return index_read.file_of(self._database.path, generation)
 
-    async def hot(self, name: str, value: str, kind: int) -> Hot | None:
+    async def hot(self, name: str, value: str, kind: int) -> HotRow | None:
         """What is kept of a target; None when it has fewer than HOT events, or is not tracked."""
         sql = f"SELECT events, authors, registers, dirty FROM {ALIAS}.hot"
         where = "WHERE name = ? AND value = ? AND kind = ?"
@@ -154,7 +156,7 @@ class Index:
         if not rows:
             return None
         events, authors, registers, dirty = rows[0]
-        return Hot(events, authors, registers, bool(dirty))
+        return HotRow(events, authors, registers, bool(dirty))
 
     async def daily(self, since: int, until: int, kind: int | None = None) -> list[Day]:
         """The days from `since` to `until`, both Unix seconds, inclusive; of one kind or all."""
@@ -409,4 +411,4 @@ def _drop_all(conn: sqlite3.Connection) -> None:
         conn.execute(f'DROP TABLE {ALIAS}."{name}"')
 
 
-__all__ = ["HOT", "TRACKED", "Day", "Hot", "Index", "Zapped"]
+__all__ = ["HOT", "TRACKED", "Day", "HotRow", "Index", "Zapped"]

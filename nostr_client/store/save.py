@@ -46,7 +46,7 @@ class StoredVersion(NamedTuple):
     version: Version
 
 
-class Facts:
+class BatchLookup:
     """Read once for a batch, then kept in step with what the batch itself changes."""
 
     def __init__(self, conn: sqlite3.Connection, events: Sequence[Event], authors: Authors) -> None:
@@ -272,7 +272,7 @@ class Saver:
         remove(conn, sorted(seqs), self.hasher, self.on_remove, searchable=self.searchable)
 
 
-class Arrived(msgspec.Struct, frozen=True, gc=False):
+class PendingEvent(msgspec.Struct, frozen=True, gc=False):
     """An event that will be written: its place in the batch, and two of its columns."""
 
     place: int
@@ -287,8 +287,8 @@ class _Batch:
     def __init__(self, saver: Saver, conn: sqlite3.Connection, events: Sequence[Event]) -> None:
         self._saver = saver
         self._conn = conn
-        self._facts = Facts(conn, events, saver.authors)
-        self._pending: dict[str, Arrived] = {}
+        self._facts = BatchLookup(conn, events, saver.authors)
+        self._pending: dict[str, PendingEvent] = {}
         self._latest: dict[Coordinate, str] = {}
         self._by_person: dict[str, list[str]] | None = None
         self.outcomes: list[SaveOutcome] = []
@@ -323,7 +323,7 @@ class _Batch:
         if address is not None:
             self._replace(address)
             self._latest[address] = event.id
-        self._pending[event.id] = Arrived(index, event, address and address.d, ends)
+        self._pending[event.id] = PendingEvent(index, event, address and address.d, ends)
         self._note_persons(event)
         if event.kind == kinds.DELETION:
             self._delete(event)

@@ -11,7 +11,7 @@ from nostr_client.errors import StoreCorrupt, StoreError, StoreFull
 from nostr_client.store import aggregate, fingerprint_tables, maintain, select
 from nostr_client.store.base import EventStore
 from nostr_client.store.database import Database
-from nostr_client.store.disk_budget import Room
+from nostr_client.store.disk_budget import DiskBudget
 from nostr_client.store.fingerprint_tables import FINGERPRINTS
 from nostr_client.store.fingerprints import Fingerprints
 from nostr_client.store.index_verify import check_index
@@ -72,7 +72,7 @@ class SqliteStore(EventStore):
         options: StoreOptions = _DEFAULTS,
     ) -> None:
         self.database = database
-        self.room = Room(database, options)
+        self.room = DiskBudget(database, options)
         self.on_batch: list[OnBatch] = []
         self.on_remove: list[OnRemove] = []
         self._clock = clock

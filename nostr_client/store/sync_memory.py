@@ -72,7 +72,7 @@ _FILTERS = (
 SYNC: Final = Schema("nostr_tally.sync", partial(run_script, script=_TABLES))
 
 
-class Tried(NamedTuple):
+class TriedRow(NamedTuple):
     """One row about an event. `until`: Unix seconds."""
 
     verdict: str
@@ -130,13 +130,13 @@ class TriedTable:
 
     async def tried(
         self, places: Sequence[tuple[str, str]], side: int, ids: Sequence[bytes]
-    ) -> dict[bytes, Tried]:
+    ) -> dict[bytes, TriedRow]:
         """What is known of these ids at the places (relay, key), rows that are due included."""
 
-        def read(conn: sqlite3.Connection) -> dict[bytes, Tried]:
+        def read(conn: sqlite3.Connection) -> dict[bytes, TriedRow]:
             known = [one for one in places if conn.execute(_ANY, (one[0],)).fetchone()]
             return {
-                key: Tried(*rest)
+                key: TriedRow(*rest)
                 for place in known
                 for chunk in chunks(ids)
                 for key, *rest in conn.execute(_within(len(chunk)), (*place, int(side), *chunk))

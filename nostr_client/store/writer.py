@@ -65,7 +65,7 @@ class WriteJob:
             self.future.set_result(self.result)
 
 
-class Patience:
+class LockWait:
     """Whether a connection waits for locks, and folds the log into the file when it is long."""
 
     def __init__(self, conn: sqlite3.Connection) -> None:
@@ -102,7 +102,7 @@ class Writer:
         self._group_limit = group_limit
         self._queue: queue.SimpleQueue[WriteJob | None] = queue.SimpleQueue()
         self._turn = threading.Lock()
-        self._patience = Patience(conn)
+        self._patience = LockWait(conn)
         self._here = 0
         self.full = ""
         """Why the newest write found no room, or ""; the first write that finds room resets it."""

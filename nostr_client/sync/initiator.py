@@ -69,7 +69,7 @@ class Suspicion(msgspec.Struct, frozen=True):
     sure: bool = True
 
 
-class Learned(msgspec.Struct, frozen=True):
+class LearnedIds(msgspec.Struct, frozen=True):
     """What one round showed; `message` is sent next, None: the session is complete."""
 
     have: Ids
@@ -79,7 +79,7 @@ class Learned(msgspec.Struct, frozen=True):
 
 Frame = NegMsg | NegErr | Closed | Notice
 
-RoundResult = Learned | Refusal | Suspicion | None
+RoundResult = LearnedIds | Refusal | Suspicion | None
 
 
 class InitiatorSession:
@@ -113,7 +113,7 @@ class InitiatorSession:
             return self._message(frame.message)
         return no_message(frame, self.begun)
 
-    def _message(self, message: bytes) -> Learned | Refusal:
+    def _message(self, message: bytes) -> LearnedIds | Refusal:
         self.begun = True
         if self.rounds >= self._patience + self._credit:
             return Refusal(
@@ -123,7 +123,7 @@ class InitiatorSession:
             round_ = self._engine.reconcile(message)
         except NegentropyError as error:
             return Refusal(RefusalKind.BROKEN, clip(str(error)))
-        return Learned(round_.have, round_.need, round_.message)
+        return LearnedIds(round_.have, round_.need, round_.message)
 
 
 def no_message(frame: NegErr | Closed | Notice, begun: bool) -> Refusal | Suspicion | None:

@@ -70,7 +70,7 @@ CUT: Final = RefusalNote(
 )
 
 
-class Recalled(NamedTuple):
+class RememberedTries(NamedTuple):
     """What is remembered of some ids: those not to be tried now, and those whose time has come."""
 
     waiting: dict[bytes, RefusalNote]
@@ -159,7 +159,7 @@ class SyncMemory(Protocol):
         """The relay compared this scope: earlier refusals of it are over."""
         ...
 
-    async def recall(self, place: RelayAndKey, side: Side, ids: Sequence[bytes]) -> Recalled:
+    async def recall(self, place: RelayAndKey, side: Side, ids: Sequence[bytes]) -> RememberedTries:
         """What is remembered of these ids there, or anywhere."""
         ...
 
@@ -208,8 +208,8 @@ class LocalMemory:
         for one in (NIP77, scope):
             self._refusals.pop((place, one), None)
 
-    async def recall(self, place: RelayAndKey, side: Side, ids: Sequence[bytes]) -> Recalled:
-        found = Recalled({}, set())
+    async def recall(self, place: RelayAndKey, side: Side, ids: Sequence[bytes]) -> RememberedTries:
+        found = RememberedTries({}, set())
         now = self._now()
         for key in ids:
             for one in (place, ANYWHERE):
@@ -254,8 +254,8 @@ class StoredMemory:
     async def compares(self, place: RelayAndKey, scope: str) -> None:
         await self._table.compares(*place, scope)
 
-    async def recall(self, place: RelayAndKey, side: Side, ids: Sequence[bytes]) -> Recalled:
-        found = Recalled({}, set())
+    async def recall(self, place: RelayAndKey, side: Side, ids: Sequence[bytes]) -> RememberedTries:
+        found = RememberedTries({}, set())
         now = int(self._now())
         for key, row in (await self._table.tried((place, ANYWHERE), side, ids)).items():
             _sort(found, key, RefusalNote(Verdict(row.verdict), row.reason), row.until > now)
@@ -278,7 +278,7 @@ class StoredMemory:
         await self._table.forget(place, side, ids)
 
 
-def _sort(found: Recalled, key: bytes, note: RefusalNote, waits: bool) -> None:
+def _sort(found: RememberedTries, key: bytes, note: RefusalNote, waits: bool) -> None:
     if waits:
         found.waiting[key] = note
     else:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from nostr_client.codecs.filters import Filter
 from nostr_client.errors import RelayError
-from nostr_client.negentropy.bridge import Only
+from nostr_client.negentropy.bridge import DifferingIds
 from nostr_client.negentropy.matching import Ids
 from nostr_client.network.paging.snapshot import Edge, prove_floor, up_to
 from nostr_client.network.waiting import task_group
@@ -31,14 +31,14 @@ from nostr_client.sync.job import SyncJob
 from nostr_client.sync.memory import NOT_SENT, LocalMemory, Side, place_of
 from nostr_client.sync.options import Mode, SyncOptions
 from nostr_client.sync.pages import time_windows
-from nostr_client.sync.pair_session import Lowest, PairRefusal, PairSession
+from nostr_client.sync.pair_session import LowestIds, PairRefusal, PairSession
 from nostr_client.sync.procedure import report_progress, resolved
 from nostr_client.sync.reactions import refused_however_small
 from nostr_client.sync.relayrun import RelayRun
 from nostr_client.sync.report import SyncReport
 from nostr_client.sync.sharing import Sharing
 from nostr_client.sync.tally import RelayOut, RelayTally
-from nostr_client.sync.transfer import Lane, New, to_carry
+from nostr_client.sync.transfer import NewIds, TransferLane, to_carry
 from nostr_client.sync.windows import (
     UNPROVEN,
     SyncWindow,
@@ -141,11 +141,11 @@ class _Mirror:
         self._pauses = 0
         self._authenticated: set[int] = set()
 
-    def _lane(self, filters: Sequence[Filter], target: int, mode: Mode) -> Lane:
+    def _lane(self, filters: Sequence[Filter], target: int, mode: Mode) -> TransferLane:
         """The way to one side; what is not the user's own goes only where it is named."""
         to = self._tallies[target]
         sharing = Sharing(filters, to.relay.pubkey, mode.include_private, mode.include_others)
-        return Lane(self._tallies[1 - target], to, self._memory, self._options, sharing)
+        return TransferLane(self._tallies[1 - target], to, self._memory, self._options, sharing)
 
     async def run(self) -> None:
         async with task_group() as group:
@@ -206,7 +206,7 @@ class _Mirror:
     async def _floor(self, window: SyncWindow, side: int) -> int | PairRefusal | None:
         """The second up to which a side may hold more than it compares; None: it compares all."""
         tally = self._tallies[side]
-        lowest = Lowest(window.filter, tally, self._options)
+        lowest = LowestIds(window.filter, tally, self._options)
         refusal = await lowest.find()
         if refusal is not None:
             return PairRefusal(side, refusal)
@@ -325,9 +325,9 @@ class _Mirror:
         ).run()
         tally.absorb(part)
         mine, others = _packed(part.missing_here), _packed(part.missing_there)
-        await self._learn(Only(others, mine) if side else Only(mine, others))
+        await self._learn(DifferingIds(others, mine) if side else DifferingIds(mine, others))
 
-    async def _learn(self, only: Only) -> None:
+    async def _learn(self, only: DifferingIds) -> None:
         """Count what only one of them has, and send it to the other."""
         for side, ids in enumerate(only):
             fresh = list(dict.fromkeys(ids))
@@ -340,7 +340,7 @@ class _Mirror:
     async def _lack_there(self, side: int, ids: Sequence[bytes]) -> None:
         """Only this side has these: they go to the other, but for what is remembered."""
         source, target = self._tallies[side], self._tallies[1 - side]
-        new = New(ids, set(), set())
+        new = NewIds(ids, set(), set())
         if self._goes[side]:
             new = await to_carry(ids, source, target, self._memory)
         if self._mode.keep_ids:

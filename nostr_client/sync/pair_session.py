@@ -17,7 +17,7 @@ from nostr_client.errors import (
     RelayRefused,
     clip,
 )
-from nostr_client.negentropy.bridge import Bridge, Only
+from nostr_client.negentropy.bridge import Bridge, DifferingIds
 from nostr_client.negentropy.encoding import (
     FINGERPRINT,
     FINGERPRINT_SIZE,
@@ -131,7 +131,7 @@ class _Session:
             self._channel = None
 
 
-class Lowest:
+class LowestIds:
     """The ids at the lower end of what one relay compares of a filter, in its own session.
 
     The lowest part of each answer is asked for again, until it is said by ids: a dozen messages of
@@ -206,7 +206,7 @@ class PairSession:
         filter: Filter,
         tallies: Sequence[RelayTally],
         options: SyncOptions,
-        learn: Callable[[Only], Awaitable[None]],
+        learn: Callable[[DifferingIds], Awaitable[None]],
     ) -> None:
         self._sessions = [_Session(filter, tally, options) for tally in tallies]
         self._bridge = Bridge(os.urandom(FINGERPRINT_SIZE), until=filter.until)

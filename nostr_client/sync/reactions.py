@@ -20,7 +20,7 @@ from nostr_client.sync.job import items_of
 from nostr_client.sync.memory import NIP77, Wait, place_of, retry_wait, scope_of
 from nostr_client.sync.options import LEAST_FRAME
 from nostr_client.sync.pages import Pages
-from nostr_client.sync.session import Bargain
+from nostr_client.sync.session import WindowSession
 from nostr_client.sync.tally import RelayOut
 from nostr_client.sync.windows import UNPROVEN, SyncWindow, halve, named_parts, split_values
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from nostr_client.network.relay import Relay
     from nostr_client.store.base import EventStore
     from nostr_client.sync.download_queue import DownloadQueue
-    from nostr_client.sync.initiator import Learned
+    from nostr_client.sync.initiator import LearnedIds
     from nostr_client.sync.job import SyncJob
     from nostr_client.sync.memory import SyncMemory
     from nostr_client.sync.options import Mode, SyncOptions
@@ -74,7 +74,7 @@ class Reactions:
         now: int,
         *,
         ingest: Ingest | None,
-        learn: Callable[[Learned], Awaitable[int]],
+        learn: Callable[[LearnedIds], Awaitable[int]],
         compared: Callable[[WindowResult], Awaitable[None]],
         lacking_there: Callable[[Iterable[bytes]], Awaitable[None]],
         wake: Callable[[], None],
@@ -126,7 +126,7 @@ class Reactions:
             await self._page(window, refused)
             return
         found = WindowResult(window, {}, bytearray())
-        bargain = Bargain(
+        bargain = WindowSession(
             self._relay, window, self._options,
             frame_bytes=self._frame_bytes, learn=partial(self._take, found), begun=self._begun,
         )  # fmt: skip
@@ -155,7 +155,7 @@ class Reactions:
         self._tally.by_req = self._tally.by_req or self._filters[scope]
         return self._filters[scope]
 
-    async def _take(self, found: WindowResult, learned: Learned) -> int:
+    async def _take(self, found: WindowResult, learned: LearnedIds) -> int:
         found.have.update(dict.fromkeys(learned.have))
         found.need.extend(learned.need.packed)
         return await self._learn(learned)
@@ -177,7 +177,7 @@ class Reactions:
         self._schedule.speaks()
         self._wake()
 
-    def _failed(self, bargain: Bargain, error: RelayError) -> Refusal:
+    def _failed(self, bargain: WindowSession, error: RelayError) -> Refusal:
         """A broken session as a refusal; a connection that broke may have choked on our frame."""
         if isinstance(error, NetworkError) and bargain.largest > LEAST_FRAME:
             self._frame_bytes = max(LEAST_FRAME, min(self._frame_bytes, bargain.largest) // 2)

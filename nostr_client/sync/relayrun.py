@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from nostr_client.store.base import EventStore
     from nostr_client.sync.download_queue import DownloadQueue
     from nostr_client.sync.floor import WindowResult
-    from nostr_client.sync.initiator import Learned
+    from nostr_client.sync.initiator import LearnedIds
     from nostr_client.sync.job import SyncJob
     from nostr_client.sync.memory import SyncMemory
     from nostr_client.sync.options import Mode, SyncOptions
@@ -153,7 +153,7 @@ class RelayRun:
             self._schedule.end()
             self._gate.wake()
 
-    async def _learn(self, learned: Learned) -> int:
+    async def _learn(self, learned: LearnedIds) -> int:
         """Take one round's needs to the download queue; how many ids of the round were new."""
         fresh = [key for key in learned.have if key not in self._seen_have]
         self._seen_have.update(fresh)

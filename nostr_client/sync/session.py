@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from nostr_client.codecs.filters import Filter
     from nostr_client.network.negchannel import NegChannel
     from nostr_client.network.relay import Relay
-    from nostr_client.sync.initiator import Frame, Learned
+    from nostr_client.sync.initiator import Frame, LearnedIds
     from nostr_client.sync.options import SyncOptions
     from nostr_client.sync.windows import SyncWindow
 
@@ -121,7 +121,7 @@ _ENVELOPE: Final = 120
 """Characters of NEG-OPEN besides the filter and the message."""
 
 
-class Bargain:
+class WindowSession:
     """One session: `run()` gives None when it was completed, else why it was not.
 
     `learn(have, need)` takes what each round showed and returns how many ids were new. `begun` is
@@ -135,7 +135,7 @@ class Bargain:
         options: SyncOptions,
         *,
         frame_bytes: int,
-        learn: Callable[[Learned], Awaitable[int]],
+        learn: Callable[[LearnedIds], Awaitable[int]],
         begun: Callable[[], None],
     ) -> None:
         self._relay = relay

@@ -116,7 +116,7 @@ class RelayEvents:
             raise RelayOut(f"too little comes from {self._source.url}")
 
 
-class New(NamedTuple):
+class NewIds(NamedTuple):
     """Ids to be carried; those that failed before and whose next try has come are in the sets."""
 
     ids: Sequence[bytes]
@@ -126,7 +126,7 @@ class New(NamedTuple):
 
 async def to_carry(
     ids: Sequence[bytes], source: RelayTally, target: RelayTally, memory: SyncMemory
-) -> New:
+) -> NewIds:
     """Those of the ids that are to be carried now; the tallies say what is not tried again yet."""
     up = await memory.recall(place_of(target.relay), Side.UP, ids)
     target.skips(up.waiting.values())
@@ -134,10 +134,10 @@ async def to_carry(
     down = await memory.recall(place_of(source.relay), Side.DOWN, left)
     notes = [note for note in down.waiting.values() if note.verdict not in SETTLED]
     source.withholds(notes, skipped=True)
-    return New([key for key in left if key not in down.waiting], down.due, up.due)
+    return NewIds([key for key in left if key not in down.waiting], down.due, up.due)
 
 
-class Lane:
+class TransferLane:
     """The way from one relay to another; `put` ids, `finish`, and `run` ends when all is over."""
 
     def __init__(
@@ -152,7 +152,7 @@ class Lane:
         self._source = RelayEvents(source, memory, options, sharing.filters)
         self._uploads = Uploads(target.relay, self._source, memory, options, target, sharing)
 
-    async def put(self, new: New) -> None:
+    async def put(self, new: NewIds) -> None:
         """The target lacks these; waits while many others do."""
         await self._uploads.room(_WAITING)
         self._source.due |= new.withheld_before

@@ -12,7 +12,7 @@ from nostr_client.codecs.keys import KeySigner, verify
 from nostr_client.codecs.nip19 import PublicKey
 from nostr_client.network.outbox import RelayChoice
 from nostr_client.store.sqlite import SqliteStore
-from nostr_client.sync.coverage import Look, Why
+from nostr_client.sync.coverage import Look, SkipReason
 from tests.faulty_relay import FaultyRelay, Peer
 from tests.negrelay import SpeaksNeg
 from tests.right_relay import Right
@@ -96,7 +96,7 @@ async def test_what_a_relay_drops_twice_stays_dropped(tmp_path: Path) -> None:
                     assert (await client.repair(plan)).complete
                 else:
                     assert plan.steps == ()
-                    assert [(why, n) for _, why, n in plan.left] == [(Why.DROPPED, 5)]
+                    assert [(why, n) for _, why, n in plan.left] == [(SkipReason.DROPPED, 5)]
     assert forgetful.verbs()["EVENT"] == 10
 
 
@@ -111,7 +111,7 @@ async def test_refusals_are_told_and_not_tried_again_at_once() -> None:
         assert not report.complete
         plan = await client.plan_repair(await client.coverage(question))
         assert plan.steps == ()
-        assert [(why, n) for _, why, n in plan.left] == [(Why.REFUSED, 3)]
+        assert [(why, n) for _, why, n in plan.left] == [(SkipReason.REFUSED, 3)]
 
 
 async def test_the_store_gives_what_no_relay_has(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ async def test_mentions_go_where_those_read_whom_they_mention() -> None:
                 found = await client.coverage(Look(author=OWN.pubkey, kinds=(1,)))
                 plan = await client.plan_repair(found)
                 # A list that names an address of this machine is not followed, and that is told.
-                assert [(why, n) for _, why, n in plan.left] == [(Why.UNASKED, 1)]
+                assert [(why, n) for _, why, n in plan.left] == [(SkipReason.UNASKED, 1)]
                 await client.pool.remove(inbox.url)
                 client.pool.relay(inbox.url)
                 plan = await client.plan_repair(found)

@@ -26,7 +26,7 @@ from tui.actions import ACTIONS
 from tui.dialogs.add import AddWatch
 from tui.dialogs.counted import CountDialog
 from tui.dialogs.help import Help
-from tui.dialogs.simple import Ask, Inform, Sure
+from tui.dialogs.simple import Ask, ConfirmDialog, Inform
 from tui.glyphs import ASCII
 from tui.themes import TABLE
 
@@ -53,7 +53,7 @@ def dialogs() -> Iterator[Screen[Any]]:
     yield CountDialog(world.counted("followers", world.estimate(184_312, 0.031)), ASCII)
     yield Help(ACTIONS, "overview")
     yield Inform("Title", LONG)
-    yield Sure("Really?", "Yes")
+    yield ConfirmDialog("Really?", "Yes")
 
 
 class Everything(ModalScreen[None]):

@@ -10,7 +10,7 @@ from textual.widgets._toast import Toast
 from tests.tui import world
 from tests.tui.driving import driving
 from tests.tui.test_ascii import dialogs
-from tui.dialogs.simple import Sure
+from tui.dialogs.simple import ConfirmDialog
 
 if TYPE_CHECKING:
     from tests.tui.backend import Recorded, Served
@@ -46,7 +46,7 @@ async def test_toasts_keep_no_key_and_no_click_from_a_question(
             tui.app.trouble(f"{n} {LONG}")
         name = world.WATCHES[0].spec.name
         await tui.press("x")
-        assert isinstance(tui.app.screen, Sure)
+        assert isinstance(tui.app.screen, ConfirmDialog)
         assert "Keep (n)" in tui.text()
         assert "Remove (y)" in tui.text()
         await tui.pilot.click("#no")

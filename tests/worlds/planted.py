@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from nostr_client.codecs.event import Event
     from nostr_client.count.claims import EventChanges, Update
     from nostr_client.count.merge.better import Term
-    from nostr_client.count.merge.rules import Weighed
+    from nostr_client.count.merge.rules import TestedClaim
     from nostr_client.count.queries import Query
     from nostr_client.count.rounds import ReadRound
     from nostr_client.network.paging.pager import Pager
@@ -115,7 +115,7 @@ def _zero(base: Claim, outcome: object, error: object) -> Claim:
     return msgspec.structs.replace(base, status=ClaimStatus.OK, method=Method.COUNT, count=0)
 
 
-def _largest_word(weighed: Iterable[Weighed]) -> int:
+def _largest_word(weighed: Iterable[TestedClaim]) -> int:
     return max((one.loose_count or 0 for one in weighed), default=0)
 
 
@@ -335,7 +335,7 @@ def faults() -> tuple[Fault, ...]:
         ),
         Fault(
             "what an author deleted counts",
-            {f"{count}.judging.Judging.retracted": _always(Retracted())},
+            {f"{count}.judging.JudgedRelay.retracted": _always(Retracted())},
         ),
         Fault(
             "private kinds are uploaded",
@@ -375,7 +375,8 @@ def faults() -> tuple[Fault, ...]:
             },
         ),
         Fault(
-            "every sync is complete", {f"{sync}.tally.Tally.status": _always(SyncStatus.COMPLETE)}
+            "every sync is complete",
+            {f"{sync}.tally.RelayTally.status": _always(SyncStatus.COMPLETE)},
         ),
         Fault(
             "no verdict is remembered",

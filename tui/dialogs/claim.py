@@ -28,7 +28,7 @@ MOST_DAYS = 31
 """Days of the history that are shown."""
 
 
-class Reasons(VerticalScroll, can_focus=True):
+class ReasonText(VerticalScroll, can_focus=True):
     """Text that is longer than the dialog; keys scroll it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -67,12 +67,12 @@ class ClaimDetail(ModalScreen[str]):
     def compose(self) -> ComposeResult:
         with Vertical(id="claim", classes="dialog"):
             yield Label(format.plain(self._one.relay), markup=False, classes="dialog-title")
-            with Reasons():
+            with ReasonText():
                 yield Static(Content("\n").join(self._lines()))
             yield Label("Esc closes, j and k scroll", classes="hint")
 
     def on_mount(self) -> None:
-        self.query_one(Reasons).focus()
+        self.query_one(ReasonText).focus()
 
     def action_choose(self, action: str) -> None:
         if not (action and self._host.read_only):

@@ -63,7 +63,7 @@ class Form(ModalScreen[Any]):
         self.dismiss(None)
 
 
-class Sure(ModalScreen[bool]):
+class ConfirmDialog(ModalScreen[bool]):
     """A question before something is lost; Enter and Escape both keep it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -33,7 +33,7 @@ class Column(NamedTuple):
     """Cut in the middle: names differ at their ends too."""
 
 
-class Placed(NamedTuple):
+class PlacedColumn(NamedTuple):
     """A column with its place."""
 
     column: Column
@@ -41,7 +41,7 @@ class Placed(NamedTuple):
     width: int
 
 
-def fit(columns: Sequence[Column], width: int) -> list[Placed]:
+def fit(columns: Sequence[Column], width: int) -> list[PlacedColumn]:
     """The columns that fit into `width` cells, in order, with their widths."""
     kept = list(columns)
     while _least(kept) > width and any(one.drop for one in kept):
@@ -49,7 +49,7 @@ def fit(columns: Sequence[Column], width: int) -> list[Placed]:
     widths = _widened(kept, width - _least(kept))
     placed, at = [], 0
     for column, wide in zip(kept, widths, strict=True):
-        placed.append(Placed(column, at, wide))
+        placed.append(PlacedColumn(column, at, wide))
         at += wide + GAP
     return placed
 

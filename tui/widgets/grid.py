@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from textual import events
     from textual.binding import BindingType
 
-    from tui.widgets.columns import Column, Placed
+    from tui.widgets.columns import Column, PlacedColumn
 
 HEADER = 1
 
@@ -132,7 +132,7 @@ class Grid(ScrollView, can_focus=True):
         self._index: dict[str, int] = {}
         self._cursor = 0
         self._drawn: dict[tuple[int, int], Strip] = {}
-        self._fitted: tuple[int, list[Placed]] = (-1, [])
+        self._fitted: tuple[int, list[PlacedColumn]] = (-1, [])
         self._inks: dict[tuple[str, Style], Style] = {}
 
     # What is shown.
@@ -222,7 +222,7 @@ class Grid(ScrollView, can_focus=True):
 
     # Drawing.
 
-    def placed(self) -> list[Placed]:
+    def placed(self) -> list[PlacedColumn]:
         """The columns that fit, each with its place."""
         width = self.scrollable_content_region.width
         if self._fitted[0] != width:

@@ -18,13 +18,12 @@ from nostr_client.count.claims.coverage import (
     Update,
 )
 from nostr_client.count.claims.memory import ListMemory, Memory, reading_of
-from nostr_client.count.claims.rows import Asked, Remembered, is_answer
+from nostr_client.count.claims.rows import StoredAnswers, StoredQuery, is_answer
 
 __all__ = [
     "CLAIMS",
     "OVERLAP",
     "VOID",
-    "Asked",
     "ClaimBook",
     "Drift",
     "EventChanges",
@@ -33,8 +32,9 @@ __all__ = [
     "Memory",
     "MemoryAccess",
     "ReadCoverage",
-    "Remembered",
     "Reread",
+    "StoredAnswers",
+    "StoredQuery",
     "TransientMemory",
     "Update",
     "is_answer",

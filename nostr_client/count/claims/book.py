@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nostr_client.count.claims.changes import LiveEvent
     from nostr_client.count.claims.coverage import ReadCoverage
     from nostr_client.count.claims.memory import Memory
-    from nostr_client.count.claims.rows import Asked, LastAsked, Remembered
+    from nostr_client.count.claims.rows import LastAsked, StoredAnswers, StoredQuery
     from nostr_client.count.merge import Claim
 
 
@@ -133,7 +133,7 @@ class DurableMemory:
         database: Database,
         q: int,
         r: int,
-        asked: Asked,
+        asked: StoredQuery,
         glances: dict[tuple[int, int], tuple[ReadCoverage, int]],
     ) -> None:
         self._database = database
@@ -180,7 +180,7 @@ class ClaimBook:
         """Close the database; for a book that `open` made."""
         await self.database.close()
 
-    async def place(self, asked: Asked, url: str) -> DurableMemory:
+    async def place(self, asked: StoredQuery, url: str) -> DurableMemory:
         """Return the place where readings of a relay for a query are stored."""
         known = self._numbers.get((asked.key, url))
         if known is None:
@@ -188,18 +188,21 @@ class ClaimBook:
             self._numbers[asked.key, url] = known
         return DurableMemory(self.database, *known, asked, self._glances)
 
-    async def remember(self, asked: Asked, claims: Iterable[tuple[str, Claim]]) -> None:
+    async def remember(self, asked: StoredQuery, claims: Iterable[tuple[str, Claim]]) -> None:
         """Store claims, given with their relays' URLs; each replaces its relay's earlier one."""
         await self.database.write(self.keeping(asked, claims))
 
-    def gone(self, asked: Asked, url: str) -> int | None:
+    def gone(self, asked: StoredQuery, url: str) -> int | None:
         """Return how many known events a relay has lost so far, as last read; None: not read."""
         numbers = self._numbers.get((asked.key, url))
         seen = None if numbers is None else self._glances.get(numbers)
         return None if seen is None else seen[0].gone
 
     def keeping(
-        self, asked: Asked, claims: Iterable[tuple[str, Claim]], received: Sequence[LiveEvent] = ()
+        self,
+        asked: StoredQuery,
+        claims: Iterable[tuple[str, Claim]],
+        received: Sequence[LiveEvent] = (),
     ) -> Callable[[sqlite3.Connection], None]:
         """Return `remember` as a function for a write of the caller's, with live events."""
         kept = list(claims)
@@ -221,8 +224,8 @@ class ClaimBook:
         return work
 
     async def recall(
-        self, asked: Asked, now: float, urls: Iterable[str] | None = None
-    ) -> list[Remembered]:
+        self, asked: StoredQuery, now: float, urls: Iterable[str] | None = None
+    ) -> list[StoredAnswers]:
         """Return the relays' answers to a query, by URL; by default of all that were ever asked."""
         wanted = None if urls is None else list(urls)
         small = wanted is not None and len(wanted) == 1 and self._is_small(asked, wanted[0])
@@ -230,13 +233,15 @@ class ClaimBook:
             lambda conn: rows.recall(conn, asked, wanted, int(now)), small=small
         )
 
-    def _is_small(self, asked: Asked, url: str) -> bool:
+    def _is_small(self, asked: StoredQuery, url: str) -> bool:
         """Whether few events of a relay are known."""
         numbers = self._numbers.get((asked.key, url))
         seen = None if numbers is None else self._glances.get(numbers)
         return seen is not None and seen[1] <= SMALL
 
-    async def registers_of(self, asked: Asked, since: float, most: int) -> list[dict[str, bytes]]:
+    async def registers_of(
+        self, asked: StoredQuery, since: float, most: int
+    ) -> list[dict[str, bytes]]:
         """Return the registers of each relay in the newest other questions of the same name."""
         return await self.database.read(
             lambda conn: rows.registers_of(conn, asked.name, but=asked.key, since=since, most=most)
@@ -246,12 +251,12 @@ class ClaimBook:
         """Return when each relay was last asked each question, by question key and URL."""
         return await self.database.read(rows.last_asked)
 
-    async def forget(self, asked: Asked) -> bool:
+    async def forget(self, asked: StoredQuery) -> bool:
         """Remove a query with everything known about it; return False if it does not exist."""
         self._numbers = {k: v for k, v in self._numbers.items() if k[0] != asked.key}
         self._glances.clear()
         return await self.database.write(lambda conn: rows.forget(conn, asked))
 
 
-def _numbers(conn: sqlite3.Connection, asked: Asked, url: str) -> tuple[int, int]:
+def _numbers(conn: sqlite3.Connection, asked: StoredQuery, url: str) -> tuple[int, int]:
     return rows.query_number(conn, asked), rows.relay_number(conn, url)

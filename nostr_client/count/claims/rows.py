@@ -52,7 +52,7 @@ class ClaimMembers(msgspec.Struct, frozen=True, array_like=True):
 _unpack: Final = msgspec.msgpack.Decoder(ClaimMembers).decode
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class StoredQuery(msgspec.Struct, frozen=True, kw_only=True):
     """A query in the store: one `key` for all spellings of the same question.
 
     `offset` is its HLL offset, or None. `sums`: its events have values to sum. `replaces`: only an
@@ -68,7 +68,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     replaces: bool = False
 
 
-class Remembered(msgspec.Struct, frozen=True, kw_only=True):
+class StoredAnswers(msgspec.Struct, frozen=True, kw_only=True):
     """The stored answers of one relay: the newest answer, and a failure if that is newer.
 
     A bare zero is stored as a failure: one relay family refuses so.
@@ -90,12 +90,12 @@ def is_answer(claim: Claim) -> bool:
     return claim.answered and not claim.weak_zero
 
 
-def held_rows(conn: sqlite3.Connection, q: int, r: int, asked: Asked) -> HeldRows:
+def held_rows(conn: sqlite3.Connection, q: int, r: int, asked: StoredQuery) -> HeldRows:
     """Return the known events of a relay for a query, by their numbers."""
     return HeldRows(conn, q, r, asked.offset, replaces=asked.replaces)
 
 
-def query_number(conn: sqlite3.Connection, asked: Asked) -> int:
+def query_number(conn: sqlite3.Connection, asked: StoredQuery) -> int:
     """Return the row of a query; insert a new one."""
     row = conn.execute("SELECT q FROM claim_query WHERE key = ?", (asked.key,)).fetchone()
     if row is not None:
@@ -134,8 +134,8 @@ def _members(claim: Claim) -> ClaimMembers | None:
 
 
 def recall(
-    conn: sqlite3.Connection, asked: Asked, urls: Iterable[str] | None, now: int
-) -> list[Remembered]:
+    conn: sqlite3.Connection, asked: StoredQuery, urls: Iterable[str] | None, now: int
+) -> list[StoredAnswers]:
     """Return the relays' answers to a query, by URL; all of them if `urls` is None.
 
     Answers by events come with the known events, as of `now`.
@@ -144,9 +144,9 @@ def recall(
     if row is None:
         return []
     wanted = None if urls is None else set(urls)
-    found: dict[str, Remembered] = {}
+    found: dict[str, StoredAnswers] = {}
     for url, answered, claim in _claims(conn, int(row[0]), asked, wanted, now):
-        before = found.get(url, Remembered(url=url))
+        before = found.get(url, StoredAnswers(url=url))
         changes = {"answer": claim} if answered else {"failure": claim}
         found[url] = msgspec.structs.replace(before, **changes)
     return [found[url] for url in sorted(found)]
@@ -179,7 +179,7 @@ def registers_of(
     return list(found.values())
 
 
-def forget(conn: sqlite3.Connection, asked: Asked) -> bool:
+def forget(conn: sqlite3.Connection, asked: StoredQuery) -> bool:
     """Remove a query with everything known about it; return False if it does not exist."""
     row = conn.execute("SELECT q FROM claim_query WHERE key = ?", (asked.key,)).fetchone()
     if row is None:
@@ -191,7 +191,7 @@ def forget(conn: sqlite3.Connection, asked: Asked) -> bool:
 
 
 def _claims(
-    conn: sqlite3.Connection, q: int, asked: Asked, wanted: set[str] | None, now: int
+    conn: sqlite3.Connection, q: int, asked: StoredQuery, wanted: set[str] | None, now: int
 ) -> Iterator[tuple[str, bool, Claim]]:
     sql = f"{_SELECT} FROM claim c JOIN claim_relay USING (r) WHERE q = ?"
     members = dict(conn.execute("SELECT r, members FROM claim_members WHERE q = ?", (q,)))
@@ -210,7 +210,7 @@ def _claims(
 
 
 def _with_held(
-    conn: sqlite3.Connection, q: int, r: int, asked: Asked, claim: Claim, now: int
+    conn: sqlite3.Connection, q: int, r: int, asked: StoredQuery, claim: Claim, now: int
 ) -> Claim:
     """Return a claim by events with the known events; registers and mark are the newest after a
     crash too."""

@@ -22,7 +22,7 @@ from nostr_client.count.trust import TrustPolicy
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from nostr_client.count.merge.rules import Weighed
+    from nostr_client.count.merge.rules import TestedClaim
     from nostr_client.count.merge.values import Figure
 
 LEFT_OUT = "left out of the number"
@@ -68,7 +68,7 @@ def merge_claims(
     )
 
 
-def _named(one: Weighed, weighed: Sequence[Weighed], events: Figure | None) -> Weighed:
+def _named(one: TestedClaim, weighed: Sequence[TestedClaim], events: Figure | None) -> TestedClaim:
     """Return the claim, with a warning if its count is a word beside other relays' evidence."""
     word = one.loose_count if one.registers is None and one.claim.reading is None else None
     shown = any(w.registers is not None or w.claim.reading for w in weighed if w.claim.answered)

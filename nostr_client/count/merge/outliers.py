@@ -20,7 +20,7 @@ from nostr_client.hll import truncated
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nostr_client.count.trust import Mined
+    from nostr_client.count.trust import MinedEstimate
 
 MIN_RELAYS = 4
 """Relays with registers below which there is no majority."""
@@ -110,7 +110,7 @@ def is_outlandish(count: int, others: Sequence[int]) -> bool:
     )
 
 
-def made_up(registers: bytes, mined: Mined, others: Sequence[bytes]) -> bool:
+def made_up(registers: bytes, mined: MinedEstimate, others: Sequence[bytes]) -> bool:
     """Whether registers with an excess of high ones were made up, not raised by real keys.
 
     Nobody can mine keys for the highest ranks; mined keys leave the lower registers unchanged; and

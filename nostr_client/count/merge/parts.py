@@ -11,10 +11,10 @@ from nostr_client.count.merge.values import Part
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nostr_client.count.merge.rules import Weighed
+    from nostr_client.count.merge.rules import TestedClaim
 
 
-def parts_of(weighed: Sequence[Weighed]) -> tuple[Part, ...]:
+def parts_of(weighed: Sequence[TestedClaim]) -> tuple[Part, ...]:
     """Return one part for each claim, in order."""
     whole = sketches.estimate(
         sketches.joined(*(w.registers for w in weighed if w.registers is not None))
@@ -22,7 +22,7 @@ def parts_of(weighed: Sequence[Weighed]) -> tuple[Part, ...]:
     return tuple(_part(one, whole) for one in weighed)
 
 
-def _part(weighed: Weighed, whole: float) -> Part:
+def _part(weighed: TestedClaim, whole: float) -> Part:
     return Part(
         relay=weighed.claim.relay,
         used=tuple(_used(weighed)),
@@ -31,7 +31,7 @@ def _part(weighed: Weighed, whole: float) -> Part:
     )
 
 
-def _used(weighed: Weighed) -> list[str]:
+def _used(weighed: TestedClaim) -> list[str]:
     claim = weighed.claim
     if not claim.answered:
         return []
@@ -46,13 +46,13 @@ def _used(weighed: Weighed) -> list[str]:
     return used
 
 
-def _share(weighed: Weighed, whole: float) -> float | None:
+def _share(weighed: TestedClaim, whole: float) -> float | None:
     if weighed.registers is None or not whole or math.isinf(whole):
         return None
     return round(min(sketches.estimate(weighed.registers) / whole, 1.0), 3)
 
 
-def _silent_reason(weighed: Weighed) -> tuple[str, ...]:
+def _silent_reason(weighed: TestedClaim) -> tuple[str, ...]:
     """Return a reason if nothing was used and no warning gives one."""
     status = weighed.claim.status
     return () if weighed.claim.answered else (f"no answer: {status}",)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from nostr_client.count.merge.values import Reading
 
 
-class Weighed:
+class TestedClaim:
     """A claim and what the trust tests left of it; `believed`: it passed them all.
 
     `short`: the registers estimate fewer than the relay counted. `registers` are those that may be
@@ -93,13 +93,13 @@ class Weighed:
         """Whether the relay answered now: an earlier answer proves nothing of today."""
         return not self.claim.stands_in
 
-    def for_want_of_better(self) -> Weighed:
+    def for_want_of_better(self) -> TestedClaim:
         """Return this claim with its count, although the count failed the tests.
 
         The number of ids that it named is not a count: some of them are known to be made up.
         """
         merged = self.registers is not None
-        return Weighed(
+        return TestedClaim(
             self.claim,
             registers_count=merged,
             count_counts=not (self.claim.listing and self.claim.listing.failed),
@@ -108,16 +108,16 @@ class Weighed:
             short=self.short,
         )
 
-    def noted(self, warning: str) -> Weighed:
+    def noted(self, warning: str) -> TestedClaim:
         """Return this claim with a further warning, weighed as it is."""
         other = copy(self)
         other.claim = self.claim.warned(warning)
         return other
 
-    def doubted(self, warning: str, *, drop: bool) -> Weighed:
+    def doubted(self, warning: str, *, drop: bool) -> TestedClaim:
         """Return this claim, whose registers passed the tests, without belief in its count."""
         claim = self.claim.warned(warning)
-        return Weighed(
+        return TestedClaim(
             claim,
             count_counts=not drop,
             listing_counts=self.listing is not None,
@@ -150,7 +150,7 @@ def _order(claim: Claim) -> tuple[object, ...]:
     return (claim.asked_at or 0.0, claim.answered, *tie, claim.latency_ms or 0.0, claim.warnings)
 
 
-def members_of(weighed: Sequence[Weighed]) -> DistinctEvents | None:
+def members_of(weighed: Sequence[TestedClaim]) -> DistinctEvents | None:
     """Return events by their ids, if some relays named theirs or know deletions; else None."""
     if any(w.claim.listing or _is_asked(w.claim.retracted) for w in weighed):
         return members([ListedClaim(w.claim, _usable(w), w.trusted) for w in weighed])
@@ -161,14 +161,14 @@ def _is_asked(retracted: Retracted) -> bool:
     return retracted.asked is not None or bool(retracted.ids)
 
 
-def looked_for(weighed: Iterable[Weighed]) -> bool:
+def looked_for(weighed: Iterable[TestedClaim]) -> bool:
     """Whether every relay that was read was asked for the deletions of all its events."""
     read = (w.claim for w in weighed if w.claim.reading and w.claim.reading.events)
     return all(claim.retracted.looked_for for claim in read if claim.answered)
 
 
 def authors_figure(
-    weighed: Sequence[Weighed], found: DistinctEvents | None, *, one_per_author: bool
+    weighed: Sequence[TestedClaim], found: DistinctEvents | None, *, one_per_author: bool
 ) -> Figure | None:
     """Return distinct authors over all relays, or None without evidence of them.
 
@@ -190,7 +190,7 @@ def authors_figure(
     return Figure.at_least(read.low).or_word(counted)
 
 
-def events_figure(weighed: Sequence[Weighed], found: DistinctEvents | None) -> Figure | None:
+def events_figure(weighed: Sequence[TestedClaim], found: DistinctEvents | None) -> Figure | None:
     """Return distinct events over all relays, for a query whose authors may have several.
 
     `found`: the result of `members_of`.
@@ -203,7 +203,7 @@ def events_figure(weighed: Sequence[Weighed], found: DistinctEvents | None) -> F
     return _beside_counts(weighed, Figure.at_least(read.low), any_read=bool(read.value))
 
 
-def _members_figure(weighed: Sequence[Weighed], found: DistinctEvents) -> Figure | None:
+def _members_figure(weighed: Sequence[TestedClaim], found: DistinctEvents) -> Figure | None:
     """Return distinct events by their ids."""
     if all_known(weighed):
         return found.figure
@@ -211,13 +211,15 @@ def _members_figure(weighed: Sequence[Weighed], found: DistinctEvents) -> Figure
     return _beside_counts(weighed, known, any_read=bool(found.named))
 
 
-def _beside_counts(weighed: Sequence[Weighed], known: Figure, *, any_read: bool) -> Figure | None:
+def _beside_counts(
+    weighed: Sequence[TestedClaim], known: Figure, *, any_read: bool
+) -> Figure | None:
     """Return a known part, beside what relays only count."""
     counted = _from_counts(weighed)
     return known.or_word(counted) if any_read else counted
 
 
-def _usable(weighed: Weighed) -> Listing | None:
+def _usable(weighed: TestedClaim) -> Listing | None:
     """Return the ids that count: of a listing that is not believed, those that were fetched."""
     listing = weighed.claim.listing
     if weighed.listing is not None or listing is None or not weighed.claim.answered:
@@ -262,7 +264,7 @@ def _no_fewer(events: Figure, people: int) -> Figure:
     return msgspec.structs.replace(events, value=max(events.value, people), low=low)
 
 
-def amount_figure(weighed: Sequence[Weighed]) -> Figure | None:
+def amount_figure(weighed: Sequence[TestedClaim]) -> Figure | None:
     """Return the sum of the values of distinct events, exact only if every relay was read; else
     None.
 
@@ -285,7 +287,7 @@ def amount_figure(weighed: Sequence[Weighed]) -> Figure | None:
     return Figure.at_least(total, total - doubted)
 
 
-def corroborated_figure(weighed: Sequence[Weighed]) -> Figure | None:
+def corroborated_figure(weighed: Sequence[TestedClaim]) -> Figure | None:
     """Return the authors on at least two relays; None for fewer than two sketches."""
     sketches = [w.registers for w in weighed if w.registers is not None]
     if len(sketches) < 2:
@@ -294,18 +296,18 @@ def corroborated_figure(weighed: Sequence[Weighed]) -> Figure | None:
     return _estimated(people(second, robust=bent([second])), 0)
 
 
-def readings(weighed: Iterable[Weighed]) -> list[Reading]:
+def readings(weighed: Iterable[TestedClaim]) -> list[Reading]:
     """Return the readings of the relays that answered."""
     return [w.claim.reading for w in weighed if w.claim.reading and w.claim.answered]
 
 
-def all_read(weighed: Sequence[Weighed]) -> bool:
+def all_read(weighed: Sequence[TestedClaim]) -> bool:
     """Whether every relay that was asked was read by events, to the end."""
     read = readings(weighed)
     return bool(read) and len(read) == len(weighed) and all(r.complete for r in read)
 
 
-def all_known(weighed: Sequence[Weighed]) -> bool:
+def all_known(weighed: Sequence[TestedClaim]) -> bool:
     """Whether every relay that was asked was read to the end, or named all its ids."""
     return bool(weighed) and all(
         w.claim.answered
@@ -317,7 +319,7 @@ def all_known(weighed: Sequence[Weighed]) -> bool:
     )
 
 
-def _nothing_came(weighed: Sequence[Weighed]) -> bool:
+def _nothing_came(weighed: Sequence[TestedClaim]) -> bool:
     """Whether a relay counts events and no relay sent any: the number is not "at least 0"."""
     counted = any(
         w.claim.reading and not w.claim.reading.complete and w.loose_count for w in weighed
@@ -325,7 +327,7 @@ def _nothing_came(weighed: Sequence[Weighed]) -> bool:
     return counted and not any(reading.events for reading in readings(weighed))
 
 
-def vouched_count(weighed: Iterable[Weighed]) -> int:
+def vouched_count(weighed: Iterable[TestedClaim]) -> int:
     """Return the largest exact count of a relay that the user trusts; else 0.
 
     Any other count is its relay's word: it may set a number, but proves no lower end.
@@ -333,7 +335,7 @@ def vouched_count(weighed: Iterable[Weighed]) -> int:
     return max((w.firm_count or 0 for w in weighed if w.trusted), default=0)
 
 
-def count_term(weighed: Weighed) -> Term | None:
+def count_term(weighed: TestedClaim) -> Term | None:
     """Return the exact part of one claim: people that were counted or read, and their registers."""
     registers, reading = weighed.registers, weighed.claim.reading
     if registers is None or registers == hll.EMPTY or math.isinf(estimate(registers)):
@@ -356,15 +358,17 @@ def is_own_estimate(count: int, registers: bytes | None) -> bool:
     return any(math.isfinite(e) and count in (math.floor(e), round(e)) for e in known)
 
 
-def _authors_read(weighed: Sequence[Weighed]) -> Figure:
+def _authors_read(weighed: Sequence[TestedClaim]) -> Figure:
     return _read_figure(weighed, _authors)
 
 
-def _events_read(weighed: Sequence[Weighed]) -> Figure:
+def _events_read(weighed: Sequence[TestedClaim]) -> Figure:
     return _read_figure(weighed, _ids)
 
 
-def _less_deleted(read: Figure, weighed: Sequence[Weighed], found: DistinctEvents | None) -> Figure:
+def _less_deleted(
+    read: Figure, weighed: Sequence[TestedClaim], found: DistinctEvents | None
+) -> Figure:
     """Return the authors who were read, with room below for those whose events are all deleted.
 
     A reading does not store who wrote which event, so a deleted event may be its author's only one.
@@ -389,7 +393,9 @@ def _ids(reading: Reading) -> frozenset[bytes]:
     return reading.events
 
 
-def _read_figure(weighed: Sequence[Weighed], part: Callable[[Reading], frozenset[bytes]]) -> Figure:
+def _read_figure(
+    weighed: Sequence[TestedClaim], part: Callable[[Reading], frozenset[bytes]]
+) -> Figure:
     """Return what was read: exact if this round proved all of it, else a lower bound."""
     found = readings(weighed)
     number = len(union(map(part, found)))
@@ -404,7 +410,7 @@ def _doubted(found: Iterable[Reading]) -> frozenset[bytes]:
     return frozenset[bytes]().union(*(reading.doubted for reading in found))
 
 
-def _are_known(weighed: Sequence[Weighed], part: Callable[[Reading], frozenset[bytes]]) -> bool:
+def _are_known(weighed: Sequence[TestedClaim], part: Callable[[Reading], frozenset[bytes]]) -> bool:
     """Whether the members of all readings are proven, and too fresh for one to be gone by now."""
     found = readings(weighed)
     proven = all(w.is_of_now for w in weighed) and all(
@@ -413,7 +419,7 @@ def _are_known(weighed: Sequence[Weighed], part: Callable[[Reading], frozenset[b
     return proven and not gone_at_most(found, part)
 
 
-def _own_number(weighed: Sequence[Weighed]) -> Figure | None:
+def _own_number(weighed: Sequence[TestedClaim]) -> Figure | None:
     """Return the number of a single relay whose own count equals what was read, though not its
     members."""
     if len(weighed) != 1 or not weighed[0].is_of_now:
@@ -426,7 +432,7 @@ def _own_number(weighed: Sequence[Weighed]) -> Figure | None:
     return Figure.exactly(len(reading.events), as_said=not looked_for(weighed))
 
 
-def _from_registers(weighed: Sequence[Weighed], read: Figure, one_per_author: bool) -> Figure:
+def _from_registers(weighed: Sequence[TestedClaim], read: Figure, one_per_author: bool) -> Figure:
     sketches = [w.registers for w in weighed if w.registers is not None]
     union = joined(*sketches)
     alone = all(w.short for w in weighed if w.registers is not None)
@@ -465,12 +471,12 @@ def _is_known(sketches: Sequence[bytes], union: bytes) -> bool:
     return whole >= FEWEST and estimate(corroborated(*sketches)) >= SATURATED * whole
 
 
-def largest_word(weighed: Iterable[Weighed]) -> int:
+def largest_word(weighed: Iterable[TestedClaim]) -> int:
     """Return the largest count that is only a relay's word, without registers or a reading."""
     return max((w.loose_count or 0 for w in weighed if w.registers is None), default=0)
 
 
-def _speaker(weighed: Sequence[Weighed], union: bytes) -> Weighed | None:
+def _speaker(weighed: Sequence[TestedClaim], union: bytes) -> TestedClaim | None:
     """Return the one relay whose word is the number: the others gave nothing, or only people."""
     used = [w for w in weighed if w.claim.answered and not w.left_out]
     if len(used) == 1:
@@ -480,7 +486,7 @@ def _speaker(weighed: Sequence[Weighed], union: bytes) -> Weighed | None:
     return counted[0] if alone else None
 
 
-def confirmed_people(weighed: Sequence[Weighed], terms: Sequence[Term]) -> int:
+def confirmed_people(weighed: Sequence[TestedClaim], terms: Sequence[Term]) -> int:
     """Return the number of people on one relay that no single relay's word can raise.
 
     Of counts that agree beside their registers it is the second largest.
@@ -489,7 +495,7 @@ def confirmed_people(weighed: Sequence[Weighed], terms: Sequence[Term]) -> int:
     return max(vouched_count(weighed), *second, 0)
 
 
-def _of_one_relay(weighed: Weighed, union: bytes, *, asked: int) -> Figure:
+def _of_one_relay(weighed: TestedClaim, union: bytes, *, asked: int) -> Figure:
     """Return one relay's own number, with the interval of the registers that confirm it.
 
     If other relays were asked and did not answer, a number outside of the interval is not used.
@@ -510,7 +516,7 @@ def _of_one_relay(weighed: Weighed, union: bytes, *, asked: int) -> Figure:
     return Figure(value=reported, low=low, high=high, as_said=firm is not None)
 
 
-def _nobody(weighed: Sequence[Weighed], missing: bool) -> Figure:
+def _nobody(weighed: Sequence[TestedClaim], missing: bool) -> Figure:
     """Return the figure if no register is set anywhere: nobody, if every relay answered."""
     answered = not missing and all(w.registers is not None and w.is_of_now for w in weighed)
     return Figure.exactly(0) if answered else Figure.at_least(0)
@@ -529,7 +535,7 @@ def _estimated(found: Estimate, floor: int) -> Figure:
     )
 
 
-def _terms(weighed: Sequence[Weighed], read: int, one_per_author: bool) -> list[Term]:
+def _terms(weighed: Sequence[TestedClaim], read: int, one_per_author: bool) -> list[Term]:
     """Return what is exactly known: everybody who was read, and counts of people that agree.
 
     Counts are relays' words: one that no other count or reading agrees with corrects nothing.
@@ -542,7 +548,7 @@ def _terms(weighed: Sequence[Weighed], read: int, one_per_author: bool) -> list[
     return known + words if supported else known
 
 
-def _from_counts(weighed: Sequence[Weighed]) -> Figure | None:
+def _from_counts(weighed: Sequence[TestedClaim]) -> Figure | None:
     """Return the largest count, as its relay says: no count proves a low end, unless the user
     trusts it.
 

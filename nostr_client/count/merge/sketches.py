@@ -12,7 +12,7 @@ from nostr_client.count import trust
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from nostr_client.count.trust import Mined, SketchShape
+    from nostr_client.count.trust import MinedEstimate, SketchShape
 
 CACHED: Final = 16_384
 """Sketches whose figures are cached: about 500 bytes each, four relays of 4,000 watches. Of unions
@@ -35,7 +35,7 @@ def estimate(registers: bytes) -> float:
 
 
 @lru_cache(CACHED)
-def mined(registers: bytes) -> Mined:
+def mined(registers: bytes) -> MinedEstimate:
     """`trust.mined`: a tenth of a millisecond if not cached."""
     return trust.mined(registers)
 

@@ -20,7 +20,7 @@ from nostr_client.count.merge.outliers import (
     made_up,
     too_many_events,
 )
-from nostr_client.count.merge.rules import Weighed, count_term, is_own_estimate
+from nostr_client.count.merge.rules import TestedClaim, count_term, is_own_estimate
 from nostr_client.count.trust import TrustPolicy
 
 if TYPE_CHECKING:
@@ -37,16 +37,16 @@ def weigh(
     one_per_author: bool,
     policy: TrustPolicy,
     trusted: Collection[str] = (),
-) -> list[Weighed]:
+) -> list[TestedClaim]:
     """Return every claim with the results of the tests, as warnings and, by policy, as exclusion.
 
     Events that were read are not tested, as each was verified; a relay's words are.
     """
     if policy is TrustPolicy.OFF:
-        return [Weighed(claim, trusted=claim.relay in trusted) for claim in claims]
+        return [TestedClaim(claim, trusted=claim.relay in trusted) for claim in claims]
     core = _core(claims, trusted)
     judged = [
-        Weighed(claim, trusted=claim.relay in trusted)
+        TestedClaim(claim, trusted=claim.relay in trusted)
         if not claim.answered or claim.relay in trusted
         else _judged(claim, claims, core, one_per_author, policy)
         for claim in claims
@@ -62,7 +62,7 @@ def _judged(
     core: LowerMajority | None,
     one_per_author: bool,
     policy: TrustPolicy,
-) -> Weighed:
+) -> TestedClaim:
     lies, doubts = _registers_verdict(claim, claims, core)
     contradictions, of_more = _contradiction(claim, one_per_author)
     lies += contradictions if of_more else ()
@@ -71,7 +71,7 @@ def _judged(
     warned = claim.warned(*lies, *doubts, *counts, *invented)
     failed = bool(lies or counts or invented)
     drop = policy is TrustPolicy.EXCLUDE
-    return Weighed(
+    return TestedClaim(
         warned,
         registers_count=not (drop and lies),
         count_counts=not (drop and failed),
@@ -81,7 +81,7 @@ def _judged(
     )
 
 
-def _compare(judged: list[Weighed], *, drop: bool) -> None:
+def _compare(judged: list[TestedClaim], *, drop: bool) -> None:
     """Doubt counts that disagree with the others beside their registers."""
     places, terms = [], []
     for place, one in enumerate(judged):

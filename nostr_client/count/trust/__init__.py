@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from nostr_client.count.trust.consistency import Consistency, corroborated, count_consistency
-from nostr_client.count.trust.mined import Mined, mined
+from nostr_client.count.trust.mined import MinedEstimate, mined
 from nostr_client.count.trust.shape import SketchShape, shape
 
 
@@ -24,7 +24,7 @@ class TrustPolicy(StrEnum):
 
 __all__ = [
     "Consistency",
-    "Mined",
+    "MinedEstimate",
     "SketchShape",
     "TrustPolicy",
     "corroborated",

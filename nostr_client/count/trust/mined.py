@@ -35,7 +35,7 @@ _ABOVE_MEDIAN = 4
 """Ranks from the median to the cut: 11 of 256 registers are above by chance, 1.5 % of accuracy."""
 
 
-class Mined(NamedTuple):
+class MinedEstimate(NamedTuple):
     """The result of a sketch if high registers count once each.
 
     `people`: distinct pubkeys; `sigma`: its relative standard error. `above`: registers above
@@ -71,7 +71,7 @@ class Mined(NamedTuple):
         return (f"{text}: keys mined for their zero bits, each counted once",)
 
 
-def mined(registers: bytes | bytearray) -> Mined:
+def mined(registers: bytes | bytearray) -> MinedEstimate:
     """Look for registers that mined keys raised. Raises InvalidInput as `hll.estimate` does.
 
     About 0.1 ms. An honest sketch is `found` less than once in a thousand.
@@ -79,12 +79,12 @@ def mined(registers: bytes | bytearray) -> Mined:
     counts = histogram(clean(registers))
     cut, chance, people = _cut(counts)
     if math.isinf(people):
-        return Mined(math.inf, math.inf, cut, cut, M, 0.0, 0.0)
+        return MinedEstimate(math.inf, math.inf, cut, cut, M, 0.0, 0.0)
     rank, above, likely, p = _excess(counts, people, cut)
     whole = estimate_below(counts, cut, people)
     # Keys that were mined are counted, not estimated: only the others can be wrong.
     sigma = sigma_below(people, cut, sum(counts[cut + 1 :])) * min(people / max(whole, 1.0), 1.0)
-    return Mined(whole, sigma, cut, rank, above, likely, min(p, chance))
+    return MinedEstimate(whole, sigma, cut, rank, above, likely, min(p, chance))
 
 
 class _Cut(NamedTuple):

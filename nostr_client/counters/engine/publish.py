@@ -33,7 +33,7 @@ INSERT = (
 )
 
 
-class Stored(NamedTuple):
+class StoredMessage(NamedTuple):
     """What became of a publish: `val` in digits, or None where no value was made."""
 
     stream: str
@@ -52,7 +52,7 @@ class Origin(NamedTuple):
     val: str | None
 
 
-def publish(session: CounterSession, subject: str, headers: Headers, body: bytes) -> Stored:
+def publish(session: CounterSession, subject: str, headers: Headers, body: bytes) -> StoredMessage:
     """Publish a client's message by the server's rules, in the server's order.
 
     Raises CounterError with the server's code, NoStream, InvalidInput (no subject).
@@ -65,11 +65,11 @@ def publish(session: CounterSession, subject: str, headers: Headers, body: bytes
         raise CounterError("message size exceeds maximum allowed", code=10054)
     admitted = admit(session, stream, target, headers, body)
     if admitted.duplicate_of is not None:
-        return Stored(stream.name, admitted.duplicate_of, None, duplicate=True)
+        return StoredMessage(stream.name, admitted.duplicate_of, None, duplicate=True)
     if admitted.text is not None:
         return count(session, stream, target, headers, admitted.text)
     rules.check_ttl_valid(headers)
-    return Stored(stream.name, verbatim(session, stream, target, headers, body), None)
+    return StoredMessage(stream.name, verbatim(session, stream, target, headers, body), None)
 
 
 def _transformed(stream: ConfiguredStream, subject: str) -> str:
@@ -84,7 +84,7 @@ def count(
     headers: Headers,
     text: str,
     origin: Origin | None = None,
-) -> Stored:
+) -> StoredMessage:
     """Add `text` to a counter and store the message; raises CounterError 10172 where broken."""
     latest = session.latest(stream, subject)
     before = _value(session, stream, latest) if latest else "0"
@@ -98,7 +98,7 @@ def count(
     if origin is not None and origin.val is not None:
         sourcemap.note(session.conn, stream.id, subject, origin.name, origin.subject, origin.val)
     _stored(session, stream, subject, headers, seq, value, latest)
-    return Stored(stream.name, seq, value)
+    return StoredMessage(stream.name, seq, value)
 
 
 def verbatim(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nostr_client.counters import lineage
 from nostr_client.counters.engine import served
-from nostr_client.counters.lineage import StreamPosition, Trouble
+from nostr_client.counters.lineage import LineageConflict, StreamPosition
 from nostr_client.errors import CounterError
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class SourceRecord(NamedTuple):
 COLUMNS: Final = ", ".join(SourceRecord._fields)
 
 
-class Parked(NamedTuple):
+class ParkedMessage(NamedTuple):
     """A message that could not be taken; `value` None: it is none, or too long to keep."""
 
     subject: str
@@ -86,12 +86,12 @@ def known(conn: sqlite3.Connection, name: str) -> SourceRecord | None:
     return SourceRecord(*row) if row else None
 
 
-def parked(conn: sqlite3.Connection, name: str, limit: int = 100) -> list[Parked]:
+def parked(conn: sqlite3.Connection, name: str, limit: int = 100) -> list[ParkedMessage]:
     rows = conn.execute(
         "SELECT subject, seq, val, why FROM counter_parked WHERE name = ? ORDER BY seq LIMIT ?",
         (name, limit),
     )
-    return [Parked(*row) for row in rows]
+    return [ParkedMessage(*row) for row in rows]
 
 
 def count_parked(conn: sqlite3.Connection, name: str) -> int:
@@ -175,12 +175,14 @@ def change(conn: sqlite3.Connection, name: str, **fields: object) -> None:
 
 def refused(
     session: CounterSession, stream: ConfiguredStream, name: str, ways: tuple[Way, ...]
-) -> Trouble | None:
+) -> LineageConflict | None:
     """Why a source with this lineage may not flow into a stream, or into what that flows into."""
     for target in (stream.name, *_below(session, stream.name)):
         into = served.joined_ways(session.conn, session.catalog, target, {name: ways})
         if len(into) > lineage.MOST_WAYS:
-            return Trouble(f"more than {lineage.MOST_WAYS} ways would lead into {target}", ())
+            return LineageConflict(
+                f"more than {lineage.MOST_WAYS} ways would lead into {target}", ()
+            )
         found = lineage.trouble(into)
         if found is not None:
             return found

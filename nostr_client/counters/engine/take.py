@@ -60,7 +60,7 @@ class Gap(NamedTuple):
     before: int
 
 
-class Taken(NamedTuple):
+class BatchResult(NamedTuple):
     """What became of a batch; `outcome` is one of:
 
     taken; met (known from now on, its messages come with the next batch); stale (older than what
@@ -78,7 +78,7 @@ class Taken(NamedTuple):
     parked: int = 0
 
 
-def take(session: CounterSession, source: Remote, batch: Batch) -> Taken:
+def take(session: CounterSession, source: Remote, batch: Batch) -> BatchResult:
     """Bring a stream up to what a source says, by the delta rule.
 
     Nothing of another source changes, whatever this one says. Raises NoStream, CounterError.
@@ -88,16 +88,16 @@ def take(session: CounterSession, source: Remote, batch: Batch) -> Taken:
         raise rules.disabled()
     known = remote.enroll(session, stream, source)
     if batch.version is not None and not _is_newer(batch.version, known):
-        return Taken("stale")
+        return BatchResult("stale")
     if known.store and _is_late(known, batch.head):
-        return Taken("stale")
+        return BatchResult("stale")
     trouble = remote.refused(session, stream, source.name, tuple(batch.ways))
     if trouble is not None:
-        return Taken("refused", trouble.why, trouble.path)
+        return BatchResult("refused", trouble.why, trouble.path)
     lineage = json.dumps(batch.ways)
     if not known.store:
         _meet(session, source.name, batch.head, lineage)
-        return Taken("met")
+        return BatchResult("met")
     remote.change(session.conn, source.name, lineage=lineage)
     return _checked(session, stream, source, known, batch)
 
@@ -124,18 +124,18 @@ def _checked(
     source: Remote,
     known: SourceRecord,
     batch: Batch,
-) -> Taken:
+) -> BatchResult:
     if batch.after > known.seq:
-        return Taken("stale")
+        return BatchResult("stale")
     if goes_on(known.mark, batch.head):
         return _Taking(session, stream, source, known).run(batch, batch.arrivals)
     if not batch.whole or batch.after or batch.upto < batch.head.last_seq:
-        return Taken("again")
+        return BatchResult("again")
     arrivals = [*batch.arrivals, *_vanished(session, stream, known, batch)]
     falls = _falls(session, stream, source, arrivals)
     if falls and known.accepted != batch.head.key:
         remote.change(session.conn, source.name, pending=batch.head.key)
-        return Taken("backwards", _described(falls))
+        return BatchResult("backwards", _described(falls))
     return _Taking(session, stream, source, known).run(batch, arrivals)
 
 
@@ -209,7 +209,7 @@ class _Taking:
         self.last: tuple[str, str] | None = None
         self.gaps: list[Gap] = []
 
-    def run(self, batch: Batch, arrivals: Sequence[Arrival]) -> Taken:
+    def run(self, batch: Batch, arrivals: Sequence[Arrival]) -> BatchResult:
         ordered = sorted(arrivals, key=lambda one: one.seq)
         after = self.known.seq
         if not batch.whole:
@@ -220,7 +220,7 @@ class _Taking:
             self._one(one)
         self._leave(batch)
         parked = remote.count_parked(self.session.conn, self.known.name)
-        return Taken(
+        return BatchResult(
             "taken",
             moved=self.moved,
             gaps=tuple(self.gaps),

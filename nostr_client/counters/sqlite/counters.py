@@ -10,7 +10,7 @@ from nostr_client.counters.base import Ack, Entry, NoStream
 from nostr_client.counters.calls import BaseCounters
 from nostr_client.counters.config import check_seq
 from nostr_client.counters.engine import read, trim
-from nostr_client.counters.engine.publish import Stored, publish
+from nostr_client.counters.engine.publish import StoredMessage, publish
 from nostr_client.counters.rules import parse_integer
 from nostr_client.counters.subjects import SubjectPatterns, check_patterns
 from nostr_client.errors import CounterError
@@ -42,7 +42,9 @@ class StreamStore(Protocol):
     database: Database
     feed: CounterFeed
 
-    async def publish(self, work: Callable[[CounterSession], Stored], stream: str = "") -> Stored:
+    async def publish(
+        self, work: Callable[[CounterSession], StoredMessage], stream: str = ""
+    ) -> StoredMessage:
         """Run one publish, together with those that wait beside it."""
 
     async def write(self, work: Callable[[CounterSession], T], *, small: bool = False) -> T:
@@ -69,7 +71,7 @@ class SqliteCounters(BaseCounters):
     async def _publish_many(
         self, items: Sequence[tuple[str, rules.Headers]]
     ) -> list[Ack | CounterError]:
-        def work(session: CounterSession) -> list[Stored | CounterError]:
+        def work(session: CounterSession) -> list[StoredMessage | CounterError]:
             return [self._try(session, subject, headers) for subject, headers in items]
 
         found = await self._store.write(work)
@@ -77,14 +79,16 @@ class SqliteCounters(BaseCounters):
 
     def _try(
         self, session: CounterSession, subject: str, headers: rules.Headers
-    ) -> Stored | CounterError:
+    ) -> StoredMessage | CounterError:
         """A refusal changes nothing, so that the others of a group may stand."""
         try:
             return self._count(session, subject, headers)
         except CounterError as error:
             return error
 
-    def _count(self, session: CounterSession, subject: str, headers: rules.Headers) -> Stored:
+    def _count(
+        self, session: CounterSession, subject: str, headers: rules.Headers
+    ) -> StoredMessage:
         stream = session.catalog.route(subject)
         if stream is None or stream.name != self._name:
             raise NoStream(f"{subject} in {self._name}")
@@ -149,7 +153,7 @@ class SqliteCounters(BaseCounters):
         return await self._read(lambda conn, id: audit.recount(read.steps(conn, id, subject)))
 
     async def _reset(self, subject: str) -> Ack:
-        def work(session: CounterSession) -> Stored:
+        def work(session: CounterSession) -> StoredMessage:
             stream = session.stream(self._name)
             value = parse_integer(read.load(session.conn, stream.id, subject))
             stored = self._count(session, subject, ((rules.INCR, rules.signed(-value)),))
@@ -197,7 +201,7 @@ def _then(
     return work(conn, stream, *rest)
 
 
-def to_ack(stored: Stored) -> Ack:
+def to_ack(stored: StoredMessage) -> Ack:
     """What was stored, as the protocol reports it."""
     value = parse_integer(stored.val) if stored.val is not None else None
     return Ack(stored.stream, "", stored.seq, value, stored.duplicate)

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
-    from nostr_client.counters.engine.remote import Parked, Remote, SourceRecord
+    from nostr_client.counters.engine.remote import ParkedMessage, Remote, SourceRecord
     from nostr_client.counters.engine.rows import SubjectMatch
     from nostr_client.counters.engine.served import MessagePage
     from nostr_client.counters.engine.session import CounterSession
-    from nostr_client.counters.engine.take import Batch, Taken
+    from nostr_client.counters.engine.take import Batch, BatchResult
     from nostr_client.counters.lineage import StreamHead, Way
     from nostr_client.store.database import Database
 
@@ -45,7 +45,7 @@ class Remotes:
     def __init__(
         self,
         database: Database,
-        write: Callable[[Callable[[CounterSession], Taken]], Awaitable[Taken]],
+        write: Callable[[Callable[[CounterSession], BatchResult]], Awaitable[BatchResult]],
         clock: Callable[[], int],
     ) -> None:
         self._database = database
@@ -74,7 +74,7 @@ class Remotes:
         """The values that patterns name. Raises NoStream, TooMany (above `most` characters)."""
         return await self._database.read(lambda conn: _values(conn, stream, patterns, most))
 
-    async def take(self, source: Remote, batch: Batch) -> Taken:
+    async def take(self, source: Remote, batch: Batch) -> BatchResult:
         """Take what a source says, as `engine.take` does.
 
         Raises NoStream, CounterError, and InvalidInput for a batch that contradicts itself.
@@ -86,10 +86,10 @@ class Remotes:
         """Let a source go on whose values fell; False where none waits for that."""
         return await self._database.write(lambda conn: remote.confirm(conn, name))
 
-    async def known(self, name: str) -> tuple[SourceRecord, list[Parked], int] | None:
+    async def known(self, name: str) -> tuple[SourceRecord, list[ParkedMessage], int] | None:
         """What is kept of a source, some of what is parked of it, and how much that is."""
 
-        def work(conn: sqlite3.Connection) -> tuple[SourceRecord, list[Parked], int] | None:
+        def work(conn: sqlite3.Connection) -> tuple[SourceRecord, list[ParkedMessage], int] | None:
             found = remote.known(conn, name)
             if found is None:
                 return None

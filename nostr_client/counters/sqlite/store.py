@@ -9,7 +9,7 @@ from nostr_client.counters import rules
 from nostr_client.counters.calls import check_purge
 from nostr_client.counters.config import check_seq
 from nostr_client.counters.engine import batch, pull, read, session, streams, trim
-from nostr_client.counters.engine.publish import Stored, publish
+from nostr_client.counters.engine.publish import StoredMessage, publish
 from nostr_client.counters.engine.schema import MIGRATIONS
 from nostr_client.counters.engine.session import CatalogCache, ConfiguredStream, CounterSession
 from nostr_client.counters.sqlite.counters import SqliteCounters, to_ack
@@ -52,7 +52,7 @@ class SqliteCounterStore:
         self._clock = clock
         self._owns = owns
         self._cache = CatalogCache()
-        self._group: Group[Stored] = Group(self.write)
+        self._group: Group[StoredMessage] = Group(self.write)
         self.remotes = Remotes(database, self.write, clock)
 
     @classmethod
@@ -208,7 +208,9 @@ class SqliteCounterStore:
         while await self.write(_pull_all):
             pass
 
-    async def publish(self, work: Callable[[CounterSession], Stored], stream: str = "") -> Stored:
+    async def publish(
+        self, work: Callable[[CounterSession], StoredMessage], stream: str = ""
+    ) -> StoredMessage:
         """Run one publish, together with those that wait beside it; see `Group`. `stream`: the
         only one that it is for, where that is known."""
         return await self._group.run(work, small=self._cache.ends_in(stream))
@@ -234,7 +236,7 @@ class SqliteCounterStore:
         return result
 
 
-def _publish(session: CounterSession, message: Outgoing) -> Stored:
+def _publish(session: CounterSession, message: Outgoing) -> StoredMessage:
     return publish(session, message.subject, message.headers, message.body)
 
 

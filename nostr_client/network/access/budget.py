@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from nostr_client.codecs.relay_url import host_of, refusal
-from nostr_client.network.access.budget_file import IS_SHARED, BudgetFile, Numbers, digest_of
+from nostr_client.network.access.budget_file import IS_SHARED, BudgetFile, BudgetState, digest_of
 from nostr_client.network.pacing import TokenBucket
 from nostr_client.paths import budgets_path
 
@@ -149,15 +149,15 @@ class Budget:
             self._bytes.take(now, self._carried)
             self._carried = 0
 
-    def _go_on(self, known: Numbers) -> None:
+    def _go_on(self, known: BudgetState) -> None:
         most_owed = MOST_OWED_S * self._limits.requests_per_minute / 60
         self._requests.go_on(max(known.requests, -most_owed), known.requests_at)
         self._bytes.go_on(known.bytes, known.bytes_at)
         self._pause = min(max(known.pause, 0.0), self._limits.longest_pause)
         self._until = known.until
 
-    def _numbers(self) -> Numbers:
-        return Numbers(*self._requests.numbers, *self._bytes.numbers, self._pause, self._until)
+    def _numbers(self) -> BudgetState:
+        return BudgetState(*self._requests.numbers, *self._bytes.numbers, self._pause, self._until)
 
 
 class Budgets:

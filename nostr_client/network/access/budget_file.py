@@ -58,7 +58,7 @@ _PATIENCE_S: Final = 0.005
 """Seconds of trying for a lock that is held for microseconds: its holder may have been stopped."""
 
 
-class Numbers(NamedTuple):
+class BudgetState(NamedTuple):
     """What a budget has: tokens and when they were counted, the pause and when it ends.
 
     Times are those of the machine's monotonic clock, in seconds.
@@ -113,15 +113,15 @@ class BudgetFile:
             else:
                 return True
 
-    def read(self, digest: bytes) -> Numbers | None:
+    def read(self, digest: bytes) -> BudgetState | None:
         """What the last program left of a budget; None where none is known."""
         for at in self._places(digest):
             found, *numbers = _PLACE.unpack_from(self._map, at)
             if found == digest:
-                return Numbers(*numbers) if all(map(math.isfinite, numbers)) else None
+                return BudgetState(*numbers) if all(map(math.isfinite, numbers)) else None
         return None
 
-    def write(self, digest: bytes, numbers: Numbers) -> None:
+    def write(self, digest: bytes, numbers: BudgetState) -> None:
         """Leave a budget to the next program, under the lock."""
         _PLACE.pack_into(self._map, self._place(digest), digest, *numbers)
 
@@ -132,7 +132,7 @@ class BudgetFile:
             found, *numbers = _PLACE.unpack_from(self._map, at)
             if found == digest:
                 return at
-            used = Numbers(*numbers).requests_at
+            used = BudgetState(*numbers).requests_at
             if used < least:
                 oldest, least = at, used
         return oldest

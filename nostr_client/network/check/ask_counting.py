@@ -30,7 +30,7 @@ _SKETCHES: Final = 3
 """Filters whose registers are compared."""
 
 
-class Teller:
+class CountCheck:
     """Asks by COUNT, and by REQ for the true number."""
 
     def __init__(

@@ -56,7 +56,7 @@ _FRAME: Final = 50_000
 AnswerT = TypeVar("AnswerT", bound=Exchange)
 
 
-class Spent(Exception):
+class CheckSpent(Exception):
     """The check has spent its budget of messages."""
 
 
@@ -68,7 +68,7 @@ class _Frame(NamedTuple):
     text: str
 
 
-class Raw(NamedTuple):
+class RawExchange(NamedTuple):
     """What arrived for one message. `final`: the frame that ended it."""
 
     frames: list[_Frame]
@@ -144,11 +144,11 @@ class Probe:
     # Lifetime.
 
     async def connect(self) -> None:
-        """Connect if there is no connection. Raises NetworkError, Spent."""
+        """Connect if there is no connection. Raises NetworkError, CheckSpent."""
         if self._socket is not None:
             return
         if self._connections >= _CONNECTIONS:
-            raise Spent("the relay drops every connection")
+            raise CheckSpent("the relay drops every connection")
         await self._admit()
         self._connections += 1
         self.challenge, self.authenticated = None, False
@@ -158,7 +158,7 @@ class Probe:
             self.date = socket.date, self._now()
 
     async def reconnect(self, address: str | None = None) -> None:
-        """Connect again, to another spelling if one is given. Raises NetworkError, Spent."""
+        """Connect again, to another spelling if one is given. Raises NetworkError, CheckSpent."""
         await self.close()
         self.address = address or self.address
         await self.connect()
@@ -170,14 +170,14 @@ class Probe:
             await socket.close()
 
     async def document(self, accept: str) -> bytes:
-        """Fetch the NIP-11 document. Raises NetworkError, ProtocolError, Spent."""
+        """Fetch the NIP-11 document. Raises NetworkError, ProtocolError, CheckSpent."""
         await self._admit()
         return await self._transport.get_document(self.address, accept=accept)
 
     # Exchanges.
 
     async def read(self, *filters: Filter, sub_id: str = "") -> ReqExchange:
-        """Ask for stored events. Raises NetworkError, Spent; safe to cancel."""
+        """Ask for stored events. Raises NetworkError, CheckSpent; safe to cancel."""
         sub_id = sub_id or self._new_id("r")
         raw = await self._authorized(wire.Req(sub_id, filters).to_json(), sub_id, wire.Eose)
         if raw.end is ExchangeEnd.ANSWERED:
@@ -194,11 +194,11 @@ class Probe:
         )
 
     async def count(self, *filters: Filter) -> CountExchange:
-        """Ask for a count. Raises NetworkError, Spent; safe to cancel."""
+        """Ask for a count. Raises NetworkError, CheckSpent; safe to cancel."""
         return await self._count(filters, [one.to_dict() for one in filters])
 
     async def count_raw(self, filter: dict[str, object]) -> CountExchange:
-        """Ask for a count with any JSON as the filter. Raises NetworkError, Spent."""
+        """Ask for a count with any JSON as the filter. Raises NetworkError, CheckSpent."""
         return await self._count((), [filter])
 
     async def _count(self, filters: tuple[Filter, ...], asked: Sequence[object]) -> CountExchange:
@@ -219,7 +219,7 @@ class Probe:
         )
 
     async def compare(self, filter: Filter, storage: Storage) -> NegExchange:
-        """Run one NIP-77 session to its end. Raises NetworkError, Spent; safe to cancel."""
+        """Run one NIP-77 session to its end. Raises NetworkError, CheckSpent; safe to cancel."""
         sub_id, engine = self._new_id("n"), Initiator(storage, frame_limit=_FRAME)
         text = wire.NegOpen(sub_id, filter, engine.initiate()).to_json()
         have: set[str] = set()
@@ -250,7 +250,7 @@ class Probe:
         )
 
     async def negotiate(self, filter: Filter, hex_text: str) -> NegExchange:
-        """Return the first answer to a NEG-OPEN with any text. Raises NetworkError, Spent."""
+        """Return the first answer to a NEG-OPEN with any text. Raises NetworkError, CheckSpent."""
         sub_id = self._new_id("n")
         text = json.dumps(["NEG-OPEN", sub_id, filter.to_dict(), hex_text])
         raw = await self._authorized(text, sub_id, wire.NegMsg)
@@ -261,7 +261,7 @@ class Probe:
         return NegExchange(filter=filter, first=first, **raw.about())
 
     async def read_raw(self, filter: dict[str, object]) -> Exchange:
-        """Return how a REQ with any JSON as the filter ends. Raises NetworkError, Spent."""
+        """Return how a REQ with any JSON as the filter ends. Raises NetworkError, CheckSpent."""
         sub_id = self._new_id("r")
         raw = await self._exchange(json.dumps(["REQ", sub_id, filter]), sub_id, wire.Eose)
         if raw.end is ExchangeEnd.ANSWERED:
@@ -274,7 +274,7 @@ class Probe:
         return Exchange(**raw.about())
 
     async def authenticate(self, signer: Signer) -> Exchange | None:
-        """Answer the challenge; None if the relay sent none. Raises NetworkError, Spent."""
+        """Answer the challenge; None if the relay sent none. Raises NetworkError, CheckSpent."""
         if self.challenge is None:
             await self._gather(lambda frame: isinstance(frame.message, wire.AuthChallenge))
         if self.challenge is None:
@@ -287,7 +287,7 @@ class Probe:
 
     # Frames.
 
-    async def _authorized(self, text: str, request_id: str, answers: type) -> Raw:
+    async def _authorized(self, text: str, request_id: str, answers: type) -> RawExchange:
         """Run one exchange; repeat it after AUTH if required and possible."""
         raw = await self._exchange(text, request_id, answers)
         if classify(raw.reason) is not Reason.AUTH_REQUIRED or raw.end is ExchangeEnd.ANSWERED:
@@ -300,11 +300,13 @@ class Probe:
             return raw
         return await self._exchange(text, request_id, answers)
 
-    async def _exchange(self, text: str, request_id: str, answers: type) -> Raw:
+    async def _exchange(self, text: str, request_id: str, answers: type) -> RawExchange:
         await self._send(text, connect=True)
         return await self._gather(lambda frame: _is_final(frame, request_id, answers), request_id)
 
-    async def _gather(self, is_final: Callable[[_Frame], bool], request_id: str = "") -> Raw:
+    async def _gather(
+        self, is_final: Callable[[_Frame], bool], request_id: str = ""
+    ) -> RawExchange:
         """Read frames until the final one, until silence, or until the connection ends."""
         frames: list[_Frame] = []
         while len(frames) < _MOST_FRAMES:
@@ -315,23 +317,23 @@ class Probe:
                 return self._unanswered(frames)
             except RelayError as error:
                 await self.close()
-                return Raw(frames, ExchangeEnd.DROPPED, str(error))
+                return RawExchange(frames, ExchangeEnd.DROPPED, str(error))
             self._note(frame, request_id)
             frames.append(frame)
             if is_final(frame):
                 return _ended(frames, frame)
         await self.close()
-        return Raw(
+        return RawExchange(
             frames,
             ExchangeEnd.DROPPED,
             f"more than {plural(_MOST_FRAMES, 'frame')} for one request",
         )
 
-    def _unanswered(self, frames: list[_Frame]) -> Raw:
+    def _unanswered(self, frames: list[_Frame]) -> RawExchange:
         notices = [one.message for one in frames if isinstance(one.message, wire.Notice)]
         if notices:
-            return Raw(frames, ExchangeEnd.NOTICE, notices[-1].message)
-        return Raw(frames, ExchangeEnd.SILENT, "")
+            return RawExchange(frames, ExchangeEnd.NOTICE, notices[-1].message)
+        return RawExchange(frames, ExchangeEnd.SILENT, "")
 
     async def _receive(self) -> _Frame:
         if self._socket is None:
@@ -370,14 +372,16 @@ class Probe:
 
     async def _admit(self) -> None:
         if self.asked >= self._most:
-            raise Spent(f"the check may send {plural(self._most, 'message')}, and these are spent")
+            raise CheckSpent(
+                f"the check may send {plural(self._most, 'message')}, and these are spent"
+            )
         self.asked += 1
         await admitted(self._budget)
 
     def _new_id(self, letter: str) -> str:
         return f"{letter}{next(self._ids)}"
 
-    def _events(self, raw: Raw, sub_id: str) -> list[Event]:
+    def _events(self, raw: RawExchange, sub_id: str) -> list[Event]:
         found = (one.message for one in raw.frames)
         return [
             one.event
@@ -410,16 +414,16 @@ def _is_final(frame: _Frame, request_id: str, answers: type) -> bool:
             return False
 
 
-def _ended(frames: list[_Frame], final: _Frame) -> Raw:
+def _ended(frames: list[_Frame], final: _Frame) -> RawExchange:
     match final.message:
         case wire.Closed(message=reason) | wire.NegErr(reason=reason):
-            return Raw(frames, ExchangeEnd.CLOSED, reason, final)
+            return RawExchange(frames, ExchangeEnd.CLOSED, reason, final)
         case wire.Ok() as ok if not ok.holds_event:
-            return Raw(frames, ExchangeEnd.CLOSED, ok.message, final)
+            return RawExchange(frames, ExchangeEnd.CLOSED, ok.message, final)
         case wire.Ok(message=reason):
-            return Raw(frames, ExchangeEnd.ANSWERED, reason, final)
+            return RawExchange(frames, ExchangeEnd.ANSWERED, reason, final)
         case _:
-            return Raw(frames, ExchangeEnd.ANSWERED, "", final)
+            return RawExchange(frames, ExchangeEnd.ANSWERED, "", final)
 
 
 def _turn(

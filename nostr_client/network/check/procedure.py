@@ -10,7 +10,7 @@ from nostr_client.codecs.relay_url import address, normalize
 from nostr_client.errors import NetworkError, ProtocolError
 from nostr_client.network.access.budget import OF_PROCESS
 from nostr_client.network.check import judge_reading, judge_standing
-from nostr_client.network.check.ask_counting import Teller
+from nostr_client.network.check.ask_counting import CountCheck
 from nostr_client.network.check.ask_negentropy import Comparer
 from nostr_client.network.check.ask_reading import ReadCheck
 from nostr_client.network.check.ask_writing import WriteCheck
@@ -22,7 +22,7 @@ from nostr_client.network.check.findings import (
     tests_of,
     wrong,
 )
-from nostr_client.network.check.probe import MOST, Probe, Spent
+from nostr_client.network.check.probe import MOST, CheckSpent, Probe
 from nostr_client.network.transport import Transport
 from nostr_client.options import Options
 
@@ -103,7 +103,7 @@ class _Check:
                 await self._with(sample)
             await self._auth()
             await self._write(writer)
-        except Spent as spent:
+        except CheckSpent as spent:
             self.why = str(spent)
         except NetworkError as error:
             self.why = f"the relay could not be reached any more: {error}"
@@ -114,7 +114,7 @@ class _Check:
     async def _with(self, sample: RelaySample) -> None:
         """Run the tests that need some events of the relay."""
         await self._reader.parts(sample)
-        await Teller(self._probe, self._findings, self._reader, sample).run()
+        await CountCheck(self._probe, self._findings, self._reader, sample).run()
         longest = self._info.limitation.max_message_length if self._info else None
         await Comparer(self._probe, self._findings, self._reader, sample).run(longest)
 

@@ -16,7 +16,7 @@ IDS_AT_ONCE: Final = 100
 """Ids in one REQ: relays cap filters at 100 to 1,000 values."""
 
 
-class Fetched(NamedTuple):
+class FetchedById(NamedTuple):
     """The verified events that arrived, in `bytes`; `unread` frames could not be read."""
 
     events: tuple[VerifiedEvent, ...]
@@ -24,7 +24,7 @@ class Fetched(NamedTuple):
     unread: int
 
 
-async def events_by_id(relay: Relay, ids: Collection[bytes]) -> Fetched:
+async def events_by_id(relay: Relay, ids: Collection[bytes]) -> FetchedById:
     """Ask for ids, and again for missing ones, until nothing more arrives: a page may be cut.
 
     Raises RelayError. Safe to cancel.
@@ -41,4 +41,4 @@ async def events_by_id(relay: Relay, ids: Collection[bytes]) -> Fetched:
             unread += page.malformed
             came = {bytes.fromhex(one.event.id) for one in page.events}
             left = [key for key in left if key not in came] if came else []
-    return Fetched(tuple(events), size, unread)
+    return FetchedById(tuple(events), size, unread)

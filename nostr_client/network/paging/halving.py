@@ -25,7 +25,7 @@ class _Range(NamedTuple):
     known: frozenset[str] = frozenset()
 
 
-class Halves:
+class HalvingReader:
     """The reading of one filter. Ask for `next_filter()`, pass the answer to `turn()`; until None.
 
     `dense` and `stalled` are as those of `Pager`. Newer halves come first.

@@ -15,7 +15,7 @@ import msgspec
 
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.messages import Hint
-from nostr_client.network.paging.halving import Halves
+from nostr_client.network.paging.halving import HalvingReader
 from nostr_client.network.paging.pager import PAGE, Pager
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ class _Lane:
         self._start = start
         self._page = page
         self._known = 0
-        self._reader: Pager | Halves = Pager(self._filter, page=page, exclusive=exclusive)
+        self._reader: Pager | HalvingReader = Pager(self._filter, page=page, exclusive=exclusive)
 
     @property
     def filter(self) -> Filter | None:
@@ -250,7 +250,7 @@ class _Lane:
 
     def _read_by_halves(self, sent: StoredFrames, *, whole: bool) -> tuple[list[int], bool]:
         """Begin again, as the pages before prove nothing; `whole`: it asked for all."""
-        self._reader = Halves(self._filter, page=self._page, exclusive=self.exclusive)
+        self._reader = HalvingReader(self._filter, page=self._page, exclusive=self.exclusive)
         if whole:
             self._reader.turn(sent)
         self._known = len(self._reader.dense)

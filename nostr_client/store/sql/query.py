@@ -102,7 +102,7 @@ class SqlReader:
         with viewed(path, int(self.now()), self.private) as viewing:
             return self._ask(viewing, sql)
 
-    def _ask(self, viewing: Viewing, sql: str) -> SqlResult:
+    def _ask(self, viewing: ViewConnection, sql: str) -> SqlResult:
         conn, refused, late = viewing.conn, _Refusals(viewing), _Deadline(self)
         viewing.fit(sql)
         conn.set_authorizer(refused.look)
@@ -141,7 +141,7 @@ _STORE_FAULTS: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Viewing:
+class ViewConnection:
     """A connection that has the views; `schema` is the store, `hidden` are its own tables."""
 
     conn: sqlite3.Connection
@@ -187,7 +187,7 @@ class Viewing:
 
 
 @contextmanager
-def viewed(path: Path, now: int, private: Collection[int] | None) -> Iterator[Viewing]:
+def viewed(path: Path, now: int, private: Collection[int] | None) -> Iterator[ViewConnection]:
     """Open a connection that has the views of a store, read-only. Raises StoreError."""
     check_file(path)
     if not path.exists() or not path.stat().st_size:
@@ -212,10 +212,10 @@ def _check(path: Path) -> None:
 
 def _create_views(
     conn: sqlite3.Connection, schema: str, now: int, private: Collection[int] | None
-) -> Viewing:
+) -> ViewConnection:
     """Create the views, and hide the store's tables."""
     tables = {name for (name,) in conn.execute(f"SELECT name FROM {schema}.sqlite_schema")}
-    viewing = Viewing(conn, schema, frozenset(tables))
+    viewing = ViewConnection(conn, schema, frozenset(tables))
     add_functions(conn)
     events = visible_events(schema, now, private)
     conn.execute(f"CREATE TEMP VIEW {viewing.events} AS {events}")
@@ -240,7 +240,7 @@ def _limit(conn: sqlite3.Connection) -> None:
 class _Refusals:
     """SQLite's authorizer: allows reads of the views; `why` is the reason of a refusal."""
 
-    def __init__(self, viewing: Viewing) -> None:
+    def __init__(self, viewing: ViewConnection) -> None:
         self._schema = viewing.schema
         self._hidden = viewing.hidden
         self._views = {view.name for view in VIEWS}

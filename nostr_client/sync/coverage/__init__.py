@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from nostr_client.sync.coverage.looking import Look, look
 from nostr_client.sync.coverage.matrix import Coverage, CoverageCell
-from nostr_client.sync.coverage.plan import CoveragePlan, Why
+from nostr_client.sync.coverage.plan import CoveragePlan, SkipReason
 from nostr_client.sync.coverage.repair import RepairReport
 
-__all__ = ["Coverage", "CoverageCell", "CoveragePlan", "Look", "RepairReport", "Why", "look"]
+__all__ = ["Coverage", "CoverageCell", "CoveragePlan", "Look", "RepairReport", "SkipReason", "look"]

@@ -13,7 +13,13 @@ from nostr_client.network.outbox import choose_many
 from nostr_client.network.waiting import task_group
 from nostr_client.options import ReadBudget
 from nostr_client.sync.coverage.looking import is_read
-from nostr_client.sync.coverage.plan import MOST_UNASKED, RECENT, MissingEvent, Why, recipients
+from nostr_client.sync.coverage.plan import (
+    MOST_UNASKED,
+    RECENT,
+    MissingEvent,
+    SkipReason,
+    recipients,
+)
 from nostr_client.sync.coverage.reading import read_held
 
 if TYPE_CHECKING:
@@ -191,15 +197,15 @@ class Mentions:
         return found, relays
 
 
-async def _absent(relay: Relay, ids: Collection[str]) -> dict[str, Why | None]:
+async def _absent(relay: Relay, ids: Collection[str]) -> dict[str, SkipReason | None]:
     """Return which of the ids a relay lacks, and which are unknown, with the reason."""
     asked = sorted(ids)
-    absent: dict[str, Why | None] = {}
+    absent: dict[str, SkipReason | None] = {}
     for at in range(0, len(asked), _BATCH):
         some = asked[at : at + _BATCH]
         there = await _by_ids(relay, some)
         if there is None:
-            return absent | dict.fromkeys(asked[at:], Why.UNASKED)
+            return absent | dict.fromkeys(asked[at:], SkipReason.UNASKED)
         absent |= {one: None for one in some if one not in there}
     return absent
 

@@ -19,7 +19,14 @@ from nostr_client.network.relay_state import RelayStatus
 from nostr_client.network.waiting import task_group
 from nostr_client.options import ReadBudget
 from nostr_client.sync.coverage.by_ids import IdComparison
-from nostr_client.sync.coverage.matrix import READ, Coverage, CoverageCell, Gone, Tested, covered
+from nostr_client.sync.coverage.matrix import (
+    READ,
+    Coverage,
+    CoverageCell,
+    DeletedIds,
+    SampleTest,
+    covered,
+)
 from nostr_client.sync.coverage.reading import read_held
 from nostr_client.sync.coverage.sampling import sampled
 
@@ -96,7 +103,7 @@ class _Looking:
         self._cells: dict[str, dict[int, CoverageCell]] = {name: {} for name, _ in relays}
         self._local: dict[int, frozenset[str]] = {}
         self._events: dict[str, Event] = {}
-        self._tested = Tested()
+        self._tested = SampleTest()
         self._out: dict[str, str] = {}
         """Why a relay gets no more requests: it cannot be reached."""
 
@@ -127,7 +134,7 @@ class _Looking:
 
     async def test(self, rand: random.Random) -> None:
         """Fetch samples of the ids that one relay alone names, without those that are deleted."""
-        gone = Gone.of(one for one in self._events.values() if one.kind == DELETION)
+        gone = DeletedIds.of(one for one in self._events.values() if one.kind == DELETION)
         found = await sampled(
             self._cells,
             {kind: self._question.of(kind) for kind in self._question.kinds},

@@ -36,7 +36,7 @@ class CoverageCell(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
 
 
-class Tested(msgspec.Struct, frozen=True, kw_only=True):
+class SampleTest(msgspec.Struct, frozen=True, kw_only=True):
     """What samples of relays' ids show. `believed`: relays and kinds of which every event came.
 
     `refuted`: relays of which an event did not come: what they name confirms nothing.
@@ -45,27 +45,27 @@ class Tested(msgspec.Struct, frozen=True, kw_only=True):
     believed: frozenset[tuple[str, int]] = frozenset()
     refuted: frozenset[str] = frozenset()
 
-    def believing(self, relay: str, kind: int) -> Tested:
+    def believing(self, relay: str, kind: int) -> SampleTest:
         """Return this, with a relay that is believed for a kind."""
-        return Tested(believed=self.believed | {(relay, kind)}, refuted=self.refuted)
+        return SampleTest(believed=self.believed | {(relay, kind)}, refuted=self.refuted)
 
-    def without(self, relay: str, kind: int) -> Tested:
+    def without(self, relay: str, kind: int) -> SampleTest:
         """Return this, with a relay that is not believed for a kind."""
-        return Tested(believed=self.believed - {(relay, kind)}, refuted=self.refuted)
+        return SampleTest(believed=self.believed - {(relay, kind)}, refuted=self.refuted)
 
-    def refuting(self, relay: str) -> Tested:
+    def refuting(self, relay: str) -> SampleTest:
         """Return this, with a relay that names what it does not have."""
-        return Tested(believed=self.believed, refuted=self.refuted | {relay})
+        return SampleTest(believed=self.believed, refuted=self.refuted | {relay})
 
 
-class Gone(msgspec.Struct, frozen=True, kw_only=True):
+class DeletedIds(msgspec.Struct, frozen=True, kw_only=True):
     """What an author's deletions name: ids, and versions of addresses up to a second."""
 
     ids: frozenset[str] = frozenset()
     addresses: dict[Coordinate, int] = {}
 
     @classmethod
-    def of(cls, deletions: Iterable[Event]) -> Gone:
+    def of(cls, deletions: Iterable[Event]) -> DeletedIds:
         """Return what kind 5 events of one author name."""
         ids: set[str] = set()
         until: dict[Coordinate, int] = {}
@@ -106,7 +106,7 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     cells: dict[str, dict[int, CoverageCell]]
     local: dict[int, frozenset[str]] = {}
     events: dict[str, Event] = {}
-    gone: Gone = Gone()
+    gone: DeletedIds = DeletedIds()
     unions: dict[int, frozenset[str]] = {}
     unconfirmed: dict[int, frozenset[str]] = {}
 
@@ -202,19 +202,19 @@ def covered(
     *,
     local: Mapping[int, frozenset[str]] = MappingProxyType({}),
     events: Mapping[str, Event] = MappingProxyType({}),
-    tested: Tested | None = None,
+    tested: SampleTest | None = None,
 ) -> Coverage:
     """Return the matrix of cells; `events` are those that were read, deletions included.
 
     `tested`: what samples of the relays' ids show; None: there were none.
     """
-    gone = Gone.of(one for one in events.values() if one.kind == DELETION)
+    gone = DeletedIds.of(one for one in events.values() if one.kind == DELETION)
     old = older(events.values())
     unions, unconfirmed = {}, {}
     for kind in kinds:
         stored = local.get(kind, frozenset())
         named = stored.union(*(row[kind].held for row in cells.values()))
-        known = confirmed(kind, cells, stored | events.keys(), tested or Tested())
+        known = confirmed(kind, cells, stored | events.keys(), tested or SampleTest())
         counting = named - old - _deleted(named, events, gone)
         unions[kind], unconfirmed[kind] = counting & known, counting - known
     return Coverage(
@@ -231,7 +231,10 @@ def covered(
 
 
 def confirmed(
-    kind: int, cells: Mapping[str, Mapping[int, CoverageCell]], sure: frozenset[str], tested: Tested
+    kind: int,
+    cells: Mapping[str, Mapping[int, CoverageCell]],
+    sure: frozenset[str],
+    tested: SampleTest,
 ) -> frozenset[str]:
     """Return `sure` and the ids of a kind that exist: their event came from a relay, two relays
     name them that are not refuted, or one that is believed."""
@@ -267,7 +270,7 @@ def older(events: Iterable[Event]) -> frozenset[str]:
     return frozenset(old)
 
 
-def _deleted(ids: frozenset[str], events: Mapping[str, Event], gone: Gone) -> frozenset[str]:
+def _deleted(ids: frozenset[str], events: Mapping[str, Event], gone: DeletedIds) -> frozenset[str]:
     """Return which of the ids are deleted; deletion events themselves never are."""
     read = {key for key in ids if key in events}
     return frozenset({key for key in read if gone.covers(events[key])} | (ids & gone.ids - read))

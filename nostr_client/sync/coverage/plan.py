@@ -14,7 +14,7 @@ from nostr_client.codecs.event import Event
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.kinds import DELETION, VANISH
 from nostr_client.store.rules import expiration, is_deletable, vanishes_here
-from nostr_client.sync.coverage.matrix import Gone
+from nostr_client.sync.coverage.matrix import DeletedIds
 from nostr_client.sync.sharing import Sharing, WithheldReason
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ DROPPED: Final = 2
 """A relay that took an event and lost it this many times gets it no more."""
 
 
-class Why(StrEnum):
+class SkipReason(StrEnum):
     """Why an event that a relay lacks is not sent to it."""
 
     PRIVATE = "of private kinds"
@@ -59,7 +59,7 @@ class MissingEvent(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     event: Event | None
     named: bool
-    why: Why | None = None
+    why: SkipReason | None = None
 
 
 class CopyStep(msgspec.Struct, frozen=True):
@@ -73,7 +73,7 @@ class CoveragePlan(msgspec.Struct, frozen=True, kw_only=True):
     """The steps in their order, deletions first; `left`: relay, reason, number."""
 
     steps: tuple[CopyStep, ...]
-    left: tuple[tuple[str, Why, int], ...] = ()
+    left: tuple[tuple[str, SkipReason, int], ...] = ()
 
     @property
     def relays(self) -> tuple[str, ...]:
@@ -109,31 +109,33 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     author: str
     pubkey: str | None
     now: int
-    gone: Gone = Gone()
+    gone: DeletedIds = DeletedIds()
     vanishing: tuple[Event, ...] = ()
     dropped: dict[str, dict[str, int]] = {}
     refused: dict[str, frozenset[str]] = {}
 
-    def objection(self, one: MissingEvent) -> Why | None:
+    def objection(self, one: MissingEvent) -> SkipReason | None:
         """Return why an event is skipped, whatever else is sent."""
         event = one.event
         if one.why is not None:
             return one.why
         if event is None:
-            return Why.UNSEEN
+            return SkipReason.UNSEEN
         return self._of_event(event, one.url) or self._of_relay(event, one)
 
-    def _of_event(self, event: Event, url: str) -> Why | None:
+    def _of_event(self, event: Event, url: str) -> SkipReason | None:
         """Return why the event itself is skipped, for any relay."""
         held_back = Sharing([Filter(authors=[self.author])]).holds_back(event)
         if held_back is not None:
-            return Why.PRIVATE if held_back is WithheldReason.PRIVATE else Why.PROTECTED
+            return (
+                SkipReason.PRIVATE if held_back is WithheldReason.PRIVATE else SkipReason.PROTECTED
+            )
         ends = expiration(event)
         if ends is not None and ends <= self.now:
-            return Why.EXPIRED
+            return SkipReason.EXPIRED
         if self.gone.covers(event):
-            return Why.DELETED
-        return Why.VANISHED if self._vanished(event, url) else None
+            return SkipReason.DELETED
+        return SkipReason.VANISHED if self._vanished(event, url) else None
 
     def _vanished(self, event: Event, url: str) -> bool:
         return is_deletable(event.kind) and any(
@@ -141,16 +143,16 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
             for one in self.vanishing
         )
 
-    def _of_relay(self, event: Event, one: MissingEvent) -> Why | None:
+    def _of_relay(self, event: Event, one: MissingEvent) -> SkipReason | None:
         if self.dropped.get(one.url, {}).get(event.id, 0) >= DROPPED:
-            return Why.DROPPED
+            return SkipReason.DROPPED
         if event.id in self.refused.get(one.url, ()):
-            return Why.REFUSED
+            return SkipReason.REFUSED
         if one.named:
             return None
         if event.pubkey != self.pubkey:
-            return Why.FOREIGN
-        return Why.OLD if event.created_at < self.now - RECENT else None
+            return SkipReason.FOREIGN
+        return SkipReason.OLD if event.created_at < self.now - RECENT else None
 
 
 def planned(
@@ -161,17 +163,17 @@ def planned(
     `unseen`: by relay, how many more ids it lacks of which no event is known.
     """
     steps: list[CopyStep] = []
-    left: Counter[tuple[str, Why]] = Counter()
+    left: Counter[tuple[str, SkipReason]] = Counter()
     for relay, number in unseen.items():
-        left[relay, Why.UNSEEN] += number
+        left[relay, SkipReason.UNSEEN] += number
     unasked = 0
     for one in _in_order(wanted):
         why = rules.objection(one)
         if why is None and not one.named:
-            why = Why.MANY if unasked >= MOST_UNASKED else None
+            why = SkipReason.MANY if unasked >= MOST_UNASKED else None
             unasked += why is None
         if why is not None or one.event is None:
-            left[one.relay, why or Why.UNSEEN] += 1
+            left[one.relay, why or SkipReason.UNSEEN] += 1
             continue
         steps.append(CopyStep(one.relay, one.event))
     skipped = tuple((relay, why, number) for (relay, why), number in sorted(left.items()) if number)

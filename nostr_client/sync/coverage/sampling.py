@@ -15,7 +15,7 @@ from nostr_client.codecs.private_kinds import RECEIVER_ONLY
 from nostr_client.errors import RelayError
 from nostr_client.network.paging.by_id import events_by_id
 from nostr_client.network.waiting import task_group
-from nostr_client.sync.coverage.matrix import Tested, confirmed
+from nostr_client.sync.coverage.matrix import SampleTest, confirmed
 
 if TYPE_CHECKING:
     import random
@@ -31,10 +31,10 @@ SAMPLE: Final = 30
 once in 24 times."""
 
 
-class Sampled(NamedTuple):
+class SampleResult(NamedTuple):
     """What the samples show, and the events that came, by id."""
 
-    tested: Tested
+    tested: SampleTest
     events: dict[str, Event]
 
 
@@ -45,7 +45,7 @@ async def sampled(
     *,
     sure: Collection[str],
     rand: random.Random,
-) -> Sampled:
+) -> SampleResult:
     """Fetch samples of the ids that one relay alone names, again once a relay is refuted.
 
     `filters`: by kind, what an event must match. `sure`: ids that need no test. `rand` draws the
@@ -64,7 +64,7 @@ async def sampled(
             found = task.result()
             if found is None or not samples.judge(relay, due[relay], found):
                 asked.discard(relay)
-    return Sampled(samples.tested, samples.events)
+    return SampleResult(samples.tested, samples.events)
 
 
 async def exist(relay: Relay, ids: Collection[str], filter: Filter) -> bool:
@@ -98,7 +98,7 @@ class _Samples:
         sure: frozenset[str],
         rand: random.Random,
     ) -> None:
-        self.tested = Tested()
+        self.tested = SampleTest()
         self.events: dict[str, Event] = {}
         self._cells = cells
         self._filters = filters

@@ -10,7 +10,7 @@ import pytest
 
 from agent.relay.core import SCANS
 from agent.relay.server import serve
-from agent.relay.visibility import Visible
+from agent.relay.visibility import VisibleStore
 from nostr_client.store.options import StoreOptions
 from nostr_client.store.sqlite import SqliteStore
 from tests.agent.relay.client import connect
@@ -29,14 +29,14 @@ async def test_a_small_req_finds_a_reader_beside_any_number_of_scans(
 ) -> None:
     begun: asyncio.Queue[None] = asyncio.Queue()
     going_on = asyncio.Event()
-    figures = Visible.figures
+    figures = VisibleStore.figures
 
-    async def slowly(self: Visible, *args: Any, **how: Any) -> Any:
+    async def slowly(self: VisibleStore, *args: Any, **how: Any) -> Any:
         begun.put_nowait(None)
         await going_on.wait()
         return await figures(self, *args, **how)
 
-    monkeypatch.setattr(Visible, "figures", slowly)
+    monkeypatch.setattr(VisibleStore, "figures", slowly)
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(await SqliteStore.open(tmp_path / "s.db"))
         relay = await stack.enter_async_context(serve(store, port=0))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent.relay.options import RelayLimits, RelayOptions
-from agent.relay.outbox import Outbox, Waiting
+from agent.relay.outbox import Outbox, OutboxBudget
 from agent.relay.server import serve
 from nostr_client.codecs.keys import verify
 from nostr_client.store.sqlite import SqliteStore
@@ -83,7 +83,7 @@ async def test_a_large_answer_is_the_same_however_it_is_read(tmp_path: Path) -> 
 
 
 async def test_live_events_for_those_behind_stop_where_all_together_have_too_much() -> None:
-    waiting = Waiting(most=100)
+    waiting = OutboxBudget(most=100)
     first, second = Outbox(80, 10, waiting), Outbox(80, 10, waiting)
     assert first.put("x" * 60)
     assert second.put("x" * 60)

@@ -11,7 +11,7 @@ import pytest
 from agent.relay.limits import shared_offset
 from agent.relay.options import PRIVATE_KINDS
 from agent.relay.privacy import Viewer
-from agent.relay.visibility import Visible
+from agent.relay.visibility import VisibleStore
 from nostr_client import hll
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.keys import verify
@@ -76,7 +76,7 @@ async def test_a_viewer_gets_what_may_be_seen_and_no_more(
     events = some_events(rng)
     await store.save([verify(event) for event in events])
     viewer = Viewer(PRIVATE_KINDS, frozenset(keys))
-    visible = Visible(store, viewer)
+    visible = VisibleStore(store, viewer)
     single = [[Filter.from_json(shape)] for shape in FILTERS]
     unions = [[f for (f,) in rng.sample(single, 3)] for _ in range(10)]
     for filters in single + unions:
@@ -100,7 +100,7 @@ async def test_count_and_registers_of_one_answer_are_of_one_snapshot(store: Sqli
     asked = [Filter(kinds=[7], tags={"#e": [ALICE]})]
     offset = shared_offset(asked)
     assert offset is not None
-    visible, stopped = Visible(store, Viewer(PRIVATE_KINDS, frozenset())), asyncio.Event()
+    visible, stopped = VisibleStore(store, Viewer(PRIVATE_KINDS, frozenset())), asyncio.Event()
 
     async def write() -> None:
         for event in sent:
@@ -122,6 +122,6 @@ async def test_a_large_private_answer_is_whole(store: SqliteStore) -> None:
     sent = [signed(1, 4, [["p", ALICE]], str(i), NOW + i) for i in range(1_100)]
     got = [signed(2, 4, [["p", ME]], str(i), NOW + i) for i in range(1_100)]
     await store.save([verify(event) for event in sent + got])
-    visible = Visible(store, Viewer(PRIVATE_KINDS, frozenset({ME})))
+    visible = VisibleStore(store, Viewer(PRIVATE_KINDS, frozenset({ME})))
     pages = [page async for page in visible.pages([Filter(kinds=[4], limit=5_000)])]
     assert sum(len(page) for page in pages) == 2_200

@@ -9,7 +9,7 @@ import pytest
 
 from nostr_client import hll
 from nostr_client.count.earlier_questions import LEAST_QUESTIONS, EarlierQuestions, added
-from nostr_client.count.enough import FINEST, Enough
+from nostr_client.count.enough import FINEST, RelayPicker
 
 OFFSET = 10
 
@@ -33,7 +33,7 @@ def world(seed: int, line: float, relays: int = 14) -> Outcome:
     keys = rng.integers(0, 256, (n, 32), dtype=np.uint8)
     held = {f"r{i}": rng.random(n) < part for i, part in enumerate(rng.beta(0.7, 1.2, relays))}
     known = {url: hll.from_raw(keys[mask], OFFSET) for url, mask in held.items()}
-    chooser = Enough(known, [], line)
+    chooser = RelayPicker(known, [], line)
     asked: list[str] = []
     while batch := chooser.next():
         asked += batch
@@ -80,7 +80,7 @@ def other_questions(rng: np.random.Generator, parts: np.ndarray, questions: int)
 
     earlier = [asked(int(rng.choice([100, 500, 2_000])))[0] for _ in range(questions)]
     known, held = asked(int(rng.choice([100, 500, 3_000, 10_000])))
-    chooser = Enough(known, [], 0.03, others=EarlierQuestions(earlier))
+    chooser = RelayPicker(known, [], 0.03, others=EarlierQuestions(earlier))
     chosen: list[str] = []
     while batch := chooser.next():
         chosen += batch
@@ -158,7 +158,7 @@ def two_hundred(seed: int, copies: float) -> float:
 
     earlier = question(4_000)
     now = question(int(rng.choice([1_000, 4_000, 10_000])))
-    chooser = Enough(earlier, [], 1e-9)
+    chooser = RelayPicker(earlier, [], 1e-9)
     asked: list[str] = []
     while len(asked) < 67:
         asked += (batch := chooser.next())
@@ -198,7 +198,7 @@ def sketch(seed: int, n: int) -> bytes:
 def test_an_inventor_is_not_asked_first() -> None:
     honest = {f"h{n}": hll.merge(sketch(1, 400), sketch(10 + n, 20)) for n in range(3)}
     liar = {"liar": hll.merge(sketch(1, 300), sketch(99, 50_000))}
-    chooser = Enough(liar | honest, [], 0.10)
+    chooser = RelayPicker(liar | honest, [], 0.10)
     first = chooser.next()
     assert first[0] in honest
     chooser.answered(first[0], honest[first[0]])
@@ -207,14 +207,14 @@ def test_an_inventor_is_not_asked_first() -> None:
 
 def test_relays_that_were_never_asked_are_asked_first_where_they_are_many() -> None:
     known = {f"k{n}": sketch(n, 100) for n in range(3)}
-    chooser = Enough(known, ["new", "other"], 0.10)
+    chooser = RelayPicker(known, ["new", "other"], 0.10)
     assert chooser.next() == ["new", "other"]
     assert len(chooser.next()) == 1
 
 
 def test_a_relay_that_was_never_asked_has_its_turn() -> None:
     known = {f"k{n:02}": sketch(n, 1_000) for n in range(40)}
-    chooser = Enough(known, ["new"], 0.01)
+    chooser = RelayPicker(known, ["new"], 0.01)
     asked: list[str] = []
     while batch := chooser.next():
         asked += batch
@@ -225,7 +225,7 @@ def test_a_relay_that_was_never_asked_has_its_turn() -> None:
 
 
 def test_without_any_history_all_are_asked() -> None:
-    chooser = Enough({}, ["a", "b", "c"], 0.10)
+    chooser = RelayPicker({}, ["a", "b", "c"], 0.10)
     assert chooser.next() == ["a", "b", "c"]
     for url in "abc":
         chooser.answered(url, sketch(1, 50))
@@ -235,7 +235,7 @@ def test_without_any_history_all_are_asked() -> None:
 
 def test_a_relay_that_was_never_asked_comes_first_in_a_count_of_its_turn() -> None:
     known = {f"k{n:02}": sketch(n, 1_000) for n in range(40)}
-    chooser = Enough(known, ["new", "other"], 0.10, turn=True)
+    chooser = RelayPicker(known, ["new", "other"], 0.10, turn=True)
     assert chooser.next() == ["new"]
     chooser.answered("new", None)
     assert "other" not in chooser.next()

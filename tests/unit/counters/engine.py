@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from nostr_client.counters.config import SourceConfig, StreamConfig, TransformConfig
 from nostr_client.counters.engine import pull, read, sourcemap, streams, trim
-from nostr_client.counters.engine.publish import Stored, publish
+from nostr_client.counters.engine.publish import StoredMessage, publish
 from nostr_client.counters.engine.schema import MIGRATIONS
 from nostr_client.counters.engine.session import CatalogCache, CounterSession
 from nostr_client.counters.rules import format_integer
@@ -63,7 +63,7 @@ class Engine:
         while any(self.run(lambda s, n=name: pull.pull(s, s.stream(n))[0]) for name in names):
             pass
 
-    def add(self, subject: str, n: int, *headers: tuple[str, str]) -> Stored:
+    def add(self, subject: str, n: int, *headers: tuple[str, str]) -> StoredMessage:
         lines = (("Nats-Incr", format_integer(n)), *headers)
         return self.run(lambda s: publish(s, subject, lines, b""))
 

@@ -11,7 +11,7 @@ from nostr_client.counters.engine import read, remote, served, sourcemap, take
 from nostr_client.counters.engine.remote import Remote
 from nostr_client.counters.engine.rows import under
 from nostr_client.counters.engine.session import CatalogCache
-from nostr_client.counters.engine.take import Batch, Taken
+from nostr_client.counters.engine.take import Batch, BatchResult
 from tests.unit.counters.engine import Engine, counter
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Store:
         config = SourceConfig(f"from-{other.name}", subject_transforms=(transform,))
         return Remote(STREAM, config, most_subjects)
 
-    def take(self, source: Remote, batch: Batch) -> Taken:
+    def take(self, source: Remote, batch: Batch) -> BatchResult:
         take.check_batch(batch)
         return self.engine.run(lambda s: take.take(s, source, batch))
 
@@ -119,7 +119,7 @@ class Store:
         return found
 
 
-def settle(store: Store, source: Remote, other: Store) -> Taken:
+def settle(store: Store, source: Remote, other: Store) -> BatchResult:
     """Read a source until it is at rest, as its operator would: confirms what went backwards."""
     newest = False
     for _ in range(50):
@@ -161,7 +161,7 @@ class Edge:
         newest = rng.random() < 0.3
         self.flight.append(self.of.page(after, rng.choice((1, 3, 50)), newest=newest))
 
-    def deliver(self, rng: random.Random) -> Taken | None:
+    def deliver(self, rng: random.Random) -> BatchResult | None:
         """Any of what is on its way comes; now and then once more, or never."""
         if self.nostr:
             kept = [event for relay in self.relays for event in relay]

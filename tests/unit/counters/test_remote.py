@@ -8,7 +8,7 @@ import pytest
 
 from nostr_client.counters import lineage
 from nostr_client.counters.engine import remote, served
-from nostr_client.counters.engine.take import MOST_DIGITS, Batch, Taken, check_batch
+from nostr_client.counters.engine.take import MOST_DIGITS, Batch, BatchResult, check_batch
 from nostr_client.counters.lineage import KEPT_RUNS, Arrival, StreamHead, StreamPosition, goes_on
 from nostr_client.errors import CounterError, InvalidInput
 from tests.unit.counters.engine import counter, source
@@ -24,7 +24,7 @@ def test_a_source_is_met_before_it_is_taken(stores: list[Store]) -> None:
     a, b, *_ = stores
     b.add("hits", 5)
     from_b = a.source(b)
-    assert a.take(from_b, b.page(0, 10)) == Taken("met")
+    assert a.take(from_b, b.page(0, 10)) == BatchResult("met")
     assert a.value("hits") == 0
     taken = a.take(from_b, b.page(0, 10))
     assert (taken.outcome, taken.moved) == ("taken", 1)
@@ -165,7 +165,7 @@ def test_an_answer_that_comes_late_moves_nothing_back(
     settle(a, from_b, b)
     before = remote.known(a.engine.conn, "from-b")
     for batch in (*late, *reversed(late)):
-        assert a.take(from_b, batch) == Taken("stale")
+        assert a.take(from_b, batch) == BatchResult("stale")
     assert remote.known(a.engine.conn, "from-b") == before
     assert (a.value("hits"), a.value("plays")) == (-4, 4)
     assert settle(a, from_b, b).moved == 0
@@ -178,7 +178,7 @@ def test_an_answer_that_begins_after_what_was_read_leaves_no_hole(stores: list[S
     settle(a, from_b, b)
     b.add("plays", 2)
     b.add("hits", 3)
-    assert a.take(from_b, b.page(2, 10)) == Taken("stale")
+    assert a.take(from_b, b.page(2, 10)) == BatchResult("stale")
     assert (a.seq_of(from_b), a.value("hits")) == (1, 1)
     assert settle(a, from_b, b).gaps == ()
     assert (a.value("hits"), a.value("plays")) == (4, 2)

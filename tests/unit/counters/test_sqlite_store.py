@@ -20,7 +20,7 @@ from tests.unit.counters.engine import counter, source
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nostr_client.counters.engine.publish import Stored
+    from nostr_client.counters.engine.publish import StoredMessage
     from nostr_client.counters.engine.session import CounterSession
 
 
@@ -32,7 +32,7 @@ async def store() -> SqliteCounterStore:
 async def test_a_bug_in_one_publish_is_its_own(store: SqliteCounterStore) -> None:
     """What nobody foresaw undoes the group's transaction: the others are run again."""
 
-    def broken(session: CounterSession) -> Stored:
+    def broken(session: CounterSession) -> StoredMessage:
         publish(session, "c.a", (("Nats-Incr", "+1000"),), b"")
         raise ZeroDivisionError
 
@@ -122,7 +122,7 @@ async def test_a_failed_write_reaches_everybody_of_the_group(store: SqliteCounte
     async with store:
         await store.create_stream(counter("C", "c.*"))
 
-        def broken(session: CounterSession) -> Stored:
+        def broken(session: CounterSession) -> StoredMessage:
             session.conn.execute("INSERT INTO counter_store VALUES (1, 'x', 1)")
             raise AssertionError
 

@@ -15,7 +15,7 @@ from nostr_client.codecs.filters import Filter
 from nostr_client.count.queries import CANONICAL
 from nostr_client.errors import StoreError
 from nostr_client.store import index_update, rows
-from nostr_client.store.index import Day, Hot, Index, Zapped, stored_events
+from nostr_client.store.index import Day, HotRow, Index, Zapped, stored_events
 from nostr_client.store.index_schema import DAY, TRACKED
 from nostr_client.store.sqlite import SqliteStore
 from tests.conformance.store_events import NOW, make, pubkey
@@ -145,7 +145,7 @@ async def test_hot_targets(store: SqliteStore) -> None:
     offset = hll.offset({"#e": [NOTE]})
     assert offset is not None
     registers = hll.from_pubkeys([pubkey(n) for n in range(HOT)], offset)
-    assert await index.hot("e", NOTE, 7) == Hot(HOT, HOT, registers, dirty=False)
+    assert await index.hot("e", NOTE, 7) == HotRow(HOT, HOT, registers, dirty=False)
     again = make(0, kind=7, at=NOW, tags=(("e", NOTE),))
     more = make(99, kind=7, tags=(("e", NOTE),))
     await store.save([again, more])
@@ -161,7 +161,7 @@ async def test_hot_targets(store: SqliteStore) -> None:
     assert found is not None
     assert (found.events, found.authors, found.dirty) == (HOT, HOT, True)
     assert await index.refresh() == 1
-    assert await index.hot("e", NOTE, 7) == Hot(HOT, HOT, registers, dirty=False)
+    assert await index.hot("e", NOTE, 7) == HotRow(HOT, HOT, registers, dirty=False)
     await store.delete([Filter(authors=[pubkey(1)])])
     assert await index.hot("e", NOTE, 7) is None
 

@@ -14,9 +14,17 @@ from hypothesis import strategies as st
 from nostr_client.client import NostrClient
 from nostr_client.codecs.event import EventTemplate
 from nostr_client.codecs.keys import KeySigner
-from nostr_client.sync.coverage import Coverage, CoverageCell, Look, Why, by_ids, gathering, look
+from nostr_client.sync.coverage import (
+    Coverage,
+    CoverageCell,
+    Look,
+    SkipReason,
+    by_ids,
+    gathering,
+    look,
+)
 from nostr_client.sync.coverage.history import run_of
-from nostr_client.sync.coverage.matrix import Tested, covered, share
+from nostr_client.sync.coverage.matrix import SampleTest, covered, share
 from tests.faulty_relay import FaultyRelay, Peer
 from tests.negrelay import Invents, SpeaksNeg
 
@@ -77,7 +85,10 @@ async def test_made_up_ids_lower_no_share_and_take_no_place_of_a_repair(
     assert (run.known, [one.unconfirmed for one in run.relays]) == (100, [0, 0, len(made_up)])
     assert {event.id for event in plan.of(liar.url)} <= {one.id for one in NOTES}
     assert len(plan.of(liar.url)) == 60
-    left = [(full.url, Why.UNSEEN, len(made_up)), (half.url, Why.UNSEEN, len(made_up))]
+    left = [
+        (full.url, SkipReason.UNSEEN, len(made_up)),
+        (half.url, SkipReason.UNSEEN, len(made_up)),
+    ]
     assert plan.left == tuple(sorted(left))
 
 
@@ -133,7 +144,7 @@ def test_an_id_counts_that_is_stored_came_or_has_two_names(
     }
     refuted = data.draw(st.frozensets(st.sampled_from(sorted(cells))))
     believed = data.draw(st.frozensets(st.sampled_from(sorted(cells))))
-    tested = Tested(believed=frozenset((one, 1) for one in believed), refuted=refuted)
+    tested = SampleTest(believed=frozenset((one, 1) for one in believed), refuted=refuted)
     found = covered(OWN.pubkey, cells, (1,), local={1: stored}, tested=tested)
     named = stored.union(*(held for held, _ in rows))
     for one in named:

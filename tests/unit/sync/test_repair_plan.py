@@ -8,13 +8,13 @@ import pytest
 from nostr_client.codecs.event import Event, EventTemplate
 from nostr_client.codecs.keys import KeySigner
 from nostr_client.store.rules import Coordinate
-from nostr_client.sync.coverage.matrix import Gone
+from nostr_client.sync.coverage.matrix import DeletedIds
 from nostr_client.sync.coverage.plan import (
     MOST_UNASKED,
     RECENT,
     MissingEvent,
     Rules,
-    Why,
+    SkipReason,
     planned,
     recipients,
 )
@@ -38,21 +38,22 @@ RULES = Rules(author=OWN.pubkey, pubkey=OWN.pubkey, now=NOW)
 GONE = made()
 VANISH = made(62, NOW - 10, ("relay", URL))
 
-STAYS: dict[str, tuple[Why, Event, bool, dict[str, object]]] = {
-    "a message": (Why.PRIVATE, made(4), True, {}),
-    "application data": (Why.PRIVATE, made(30078), True, {}),
-    "a list with a secret part": (Why.PRIVATE, OWN.sign_now(
+STAYS: dict[str, tuple[SkipReason, Event, bool, dict[str, object]]] = {
+    "a message": (SkipReason.PRIVATE, made(4), True, {}),
+    "application data": (SkipReason.PRIVATE, made(30078), True, {}),
+    "a list with a secret part": (SkipReason.PRIVATE, OWN.sign_now(
         EventTemplate(kind=10000, content="x", created_at=NOW)).event, True, {}),
-    "a protected note": (Why.PROTECTED, made(1, NOW - 60, ("-",)), True, {}),
-    "an expired note": (Why.EXPIRED, made(1, NOW - 60, ("expiration", f"{NOW}")), True, {}),
-    "a deleted note": (Why.DELETED, GONE, True, {"gone": Gone(ids=frozenset({GONE.id}))}),
-    "a deleted version": (Why.DELETED, made(0), True,
-        {"gone": Gone(addresses={Coordinate(0, OWN.pubkey, ""): NOW})}),
-    "before a vanish": (Why.VANISHED, made(), True, {"vanishing": (VANISH,)}),
-    "dropped twice": (Why.DROPPED, GONE, True, {"dropped": {URL: {GONE.id: 2}}}),
-    "refused": (Why.REFUSED, GONE, True, {"refused": {URL: frozenset({GONE.id})}}),
-    "another's, to a stranger's relay": (Why.FOREIGN, made(by=OTHER), False, {}),
-    "old, to a stranger's relay": (Why.OLD, made(1, NOW - RECENT - 1), False, {}),
+    "a protected note": (SkipReason.PROTECTED, made(1, NOW - 60, ("-",)), True, {}),
+    "an expired note": (SkipReason.EXPIRED, made(1, NOW - 60, ("expiration", f"{NOW}")), True, {}),
+    "a deleted note": (SkipReason.DELETED, GONE, True,
+        {"gone": DeletedIds(ids=frozenset({GONE.id}))}),
+    "a deleted version": (SkipReason.DELETED, made(0), True,
+        {"gone": DeletedIds(addresses={Coordinate(0, OWN.pubkey, ""): NOW})}),
+    "before a vanish": (SkipReason.VANISHED, made(), True, {"vanishing": (VANISH,)}),
+    "dropped twice": (SkipReason.DROPPED, GONE, True, {"dropped": {URL: {GONE.id: 2}}}),
+    "refused": (SkipReason.REFUSED, GONE, True, {"refused": {URL: frozenset({GONE.id})}}),
+    "another's, to a stranger's relay": (SkipReason.FOREIGN, made(by=OTHER), False, {}),
+    "old, to a stranger's relay": (SkipReason.OLD, made(1, NOW - RECENT - 1), False, {}),
 }  # fmt: skip
 
 
@@ -92,12 +93,15 @@ def test_to_relays_that_nobody_named_go_200_a_run() -> None:
     urls = ("wss://a.example", "wss://b.example")
     plan = planned([wanted(e, named=False, url=u) for e in events for u in urls], RULES)
     assert len(plan.steps) == MOST_UNASKED
-    assert sum(number for _, why, number in plan.left if why is Why.MANY) == len(events) * 2 - 200
+    assert (
+        sum(number for _, why, number in plan.left if why is SkipReason.MANY)
+        == len(events) * 2 - 200
+    )
 
 
 def test_an_event_that_nobody_sends_is_told_of() -> None:
     unseen = MissingEvent(relay=URL, url=URL, id="ab" * 32, event=None, named=True)
-    assert planned([unseen], RULES).left == ((URL, Why.UNSEEN, 1),)
+    assert planned([unseen], RULES).left == ((URL, SkipReason.UNSEEN, 1),)
 
 
 def test_whom_events_mention() -> None:

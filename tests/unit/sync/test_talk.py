@@ -11,7 +11,7 @@ from nostr_client.negentropy.reconcile import Responder
 from nostr_client.negentropy.storage import PlainStorage
 from nostr_client.sync.initiator import (
     InitiatorSession,
-    Learned,
+    LearnedIds,
     Refusal,
     RefusalKind,
     Suspicion,
@@ -35,7 +35,7 @@ def test_a_session_learns_both_sides() -> None:
     need: set[bytes] = set()
     while message is not None:
         heard = mine.hear(NegMsg("n", answer.reconcile(message)))
-        assert isinstance(heard, Learned)
+        assert isinstance(heard, LearnedIds)
         have.update(heard.have)
         need.update(heard.need)
         message = heard.message
@@ -164,10 +164,10 @@ def test_patience_ends_and_new_ids_renew_it() -> None:
     stubborn = talk(patience=3)
     never = NegMsg("n", bytes.fromhex("61000001") + bytes(16))
     for _ in range(3):
-        assert isinstance(stubborn.hear(never), Learned)
+        assert isinstance(stubborn.hear(never), LearnedIds)
     stubborn.credit(4)
     for _ in range(2):
-        assert isinstance(stubborn.hear(never), Learned)
+        assert isinstance(stubborn.hear(never), LearnedIds)
     heard = stubborn.hear(never)
     assert isinstance(heard, Refusal)
     assert "converge" in heard.reason
