@@ -107,7 +107,7 @@ class Route:
         if not (self._has_body and self._others):
             return None
         return (
-            self._hints[self._whole] if self._whole else self._struct("RequestBody", self._others)
+            self._hints[self._whole] if self._whole else self._struct("Body", self._others)
         )
 
     @property
