@@ -22,7 +22,6 @@ _SCALARS: Final = ("since", "until", "limit")
 _TIMES: Final = frozenset(_SCALARS)
 _LISTS: Final = ("ids", "authors", "kinds")
 _FIELDS: Final = (*_LISTS, *_SCALARS, "search")
-_KEPT: Final = (*_LISTS, "tags", "search", "_sets", "_tag_sets")
 _HEX_TAGS: Final = ("#e", "#p")
 _encoder: Final = msgspec.json.Encoder()
 
@@ -35,7 +34,7 @@ class Filter:
     are Unix seconds and inclusive. Raises InvalidFilter.
     """
 
-    __slots__ = ("_hash", "_sets", "_tag_sets", *_FIELDS, "tags")
+    __slots__ = ("_hash", "_lists_nothing", "_sets", "_tag_sets", *_FIELDS, "tags")
 
     ids: tuple[str, ...] | None
     authors: tuple[str, ...] | None
@@ -47,6 +46,7 @@ class Filter:
     search: str | None
     _sets: tuple[frozenset[str] | None, frozenset[str] | None, frozenset[int] | None]
     _tag_sets: tuple[tuple[str, frozenset[str]], ...]
+    _lists_nothing: bool
     _hash: int | None
 
     def __init__(
@@ -71,6 +71,8 @@ class Filter:
         put(self, "search", None if search is None else _text("search", search))
         put(self, "_sets", (_set(self.ids), _set(self.authors), _set(self.kinds)))
         put(self, "_tag_sets", tuple((name[1], frozenset(v)) for name, v in self.tags))
+        lists = (self.ids, self.authors, self.kinds, *(values for _, values in self.tags))
+        put(self, "_lists_nothing", () in lists)
         put(self, "_hash", None)
 
     @classmethod
@@ -91,14 +93,22 @@ class Filter:
     def to_dict(self) -> dict[str, Any]:
         """Return the filter as decoded JSON in wire order: lists, tags as given, then the rest."""
         out: dict[str, Any] = {}
-        for name in _LISTS:
-            values = getattr(self, name)
-            if values is not None:
-                out[name] = list(values)
-        out.update((name, list(values)) for name, values in self.tags)
-        for name in (*_SCALARS, "search"):
-            if getattr(self, name) is not None:
-                out[name] = getattr(self, name)
+        if self.ids is not None:
+            out["ids"] = [*self.ids]
+        if self.authors is not None:
+            out["authors"] = [*self.authors]
+        if self.kinds is not None:
+            out["kinds"] = [*self.kinds]
+        for name, values in self.tags:
+            out[name] = [*values]
+        if self.since is not None:
+            out["since"] = self.since
+        if self.until is not None:
+            out["until"] = self.until
+        if self.limit is not None:
+            out["limit"] = self.limit
+        if self.search is not None:
+            out["search"] = self.search
         return out
 
     def to_json(self) -> str:
@@ -127,10 +137,18 @@ class Filter:
     def _with_times(self, changes: Mapping[str, Any]) -> Filter:
         """`replace` where lists and tags, which were checked once, stay: readers ask so by page."""
         put, copy = object.__setattr__, object.__new__(Filter)
-        for name in _KEPT:
-            put(copy, name, getattr(self, name))
-        for name in _SCALARS:
-            value = changes.get(name, getattr(self, name))
+        put(copy, "ids", self.ids)
+        put(copy, "authors", self.authors)
+        put(copy, "kinds", self.kinds)
+        put(copy, "tags", self.tags)
+        put(copy, "search", self.search)
+        put(copy, "_sets", self._sets)
+        put(copy, "_tag_sets", self._tag_sets)
+        put(copy, "_lists_nothing", self._lists_nothing)
+        put(copy, "since", self.since)
+        put(copy, "until", self.until)
+        put(copy, "limit", self.limit)
+        for name, value in changes.items():
             put(copy, name, None if value is None else _whole(name, value, MAX_TIME))
         put(copy, "_hash", None)
         return copy
@@ -138,8 +156,7 @@ class Filter:
     @property
     def matches_nothing(self) -> bool:
         """True when no event can match: an empty list, or since after until. Do not send these."""
-        lists = (self.ids, self.authors, self.kinds, *(values for _, values in self.tags))
-        if any(values is not None and not values for values in lists):
+        if self._lists_nothing:
             return True
         return self.since is not None and self.until is not None and self.since > self.until
 
@@ -159,7 +176,8 @@ class Filter:
         return all(_has_tag(event, name, values) for name, values in self._tag_sets)
 
     def _key(self) -> tuple[object, ...]:
-        return tuple(getattr(self, name) for name in (*_FIELDS, "tags"))
+        lists = (self.ids, self.authors, self.kinds, self.tags)
+        return (*lists, self.since, self.until, self.limit, self.search)
 
     def __eq__(self, other: object) -> bool:
         if self is other:

@@ -95,12 +95,12 @@ class EventReader:
     @property
     def events_read(self) -> int:
         """Frames with events that arrived, valid or not."""
-        return self._frames_before + (self._open.statistics().frames if self._open else 0)
+        return self._frames_before + (self._open.frames if self._open else 0)
 
     @property
     def bytes_read(self) -> int:
         """Size of those frames."""
-        return self._bytes_before + (self._open.statistics().bytes if self._open else 0)
+        return self._bytes_before + (self._open.bytes if self._open else 0)
 
     async def read(self, reported: int | None = None) -> None:
         """Read what is due, to the end or to the budget. Raises RelayError; safe to cancel.
@@ -380,10 +380,8 @@ class EventReader:
 
     def _spent(self) -> bool:
         """Whether the budget is used up; warns once."""
-        stats = None if self._open is None else self._open.statistics()
-        frames = self._frames_before + (stats.frames if stats else 0)
-        over_bytes = self._bytes_before + (stats.bytes if stats else 0) >= self._budget.bytes
-        if not (over_bytes or frames >= self._budget.events):
+        over_bytes = self.bytes_read >= self._budget.bytes
+        if not (over_bytes or self.events_read >= self._budget.events):
             return False
         budget = self._budget
         kind = plural(budget.bytes, "byte") if over_bytes else plural(budget.events, "event")

@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from nostr_client.codecs.display import plural
 from nostr_client.errors import DeadlineExceeded, HeldBack, NetworkError, RelayError, RelayRefused
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from nostr_client.network.access.budget import Budget
     from nostr_client.network.relay_state import RelayKnowledge
     from nostr_client.network.session import Session
     from nostr_client.network.supervisor import Supervisor
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(slots=True)
@@ -51,9 +53,7 @@ class Deadlines:
         with the NOTICE that the relay sent meanwhile; HeldBack at once where our own budget lets
         nothing go before.
         """
-        held_back = self.held_back(seconds)
-        if held_back is not None:
-            raise held_back
+        self._refuse_held_back(seconds)
         before = self._knowledge.notices_received
         try:
             async with asyncio.timeout(seconds) as scope:
@@ -62,6 +62,43 @@ class Deadlines:
             raise
         except TimeoutError as error:
             raise self._late(f"within {seconds:g} s", doing, before) from error
+
+    async def request(
+        self, seconds: float, doing: str, ask: Callable[[SessionRequest], Awaitable[Answer]]
+    ) -> Answer:
+        """Return what `ask` returns, as a block `within`; it gets the session once there is one.
+
+        Raises RelayRefused in a crowd, and HeldBack where the deadline came while our own budget
+        still held the request back: the relay was not asked, so it is not late. Nearly every
+        question comes through here, so it is one coroutine and no context manager.
+        """
+        self._refuse_crowd()
+        self._refuse_held_back(seconds)
+        before = self._knowledge.notices_received
+        made: SessionRequest | None = None
+        self._pending += 1
+        try:
+            async with asyncio.timeout(seconds) as scope:
+                made = SessionRequest(await self._supervisor.ready(scope.when() or 0.0))
+                return await ask(made)
+        except RelayError:
+            raise
+        except TimeoutError as error:
+            unasked = None if made is None or made.sent else self.held_back()
+            raise unasked or self._late(f"within {seconds:g} s", doing, before) from error
+        finally:
+            self._pending -= 1
+
+    def _refuse_crowd(self) -> None:
+        if self._pending >= self._waiting:
+            waiting = plural(self._pending, "request waits", "requests wait")
+            text = f"rate-limited: {waiting} for this relay"
+            raise RelayRefused(text, prefix="rate-limited", relay=self._supervisor.url)
+
+    def _refuse_held_back(self, seconds: float) -> None:
+        held_back = self.held_back(seconds)
+        if held_back is not None:
+            raise held_back
 
     def held_back(self, seconds: float = 0.0) -> HeldBack | None:
         """The error of a request that our own budget holds back for longer than `seconds`."""
@@ -79,28 +116,3 @@ class Deadlines:
         if self.held_back() is not None:
             said += "; our own budget for this relay is spent"
         return DeadlineExceeded(f"{doing}: no answer {limit}{said}", relay=relay)
-
-    @asynccontextmanager
-    async def request(self, seconds: float, doing: str) -> AsyncIterator[SessionRequest]:
-        """As `within`, with the session once it is there. Raises RelayRefused in a crowd.
-
-        Raises HeldBack where the deadline came while our own budget still held the request back:
-        the relay was not asked, so it is not late.
-        """
-        if self._pending >= self._waiting:
-            waiting = plural(self._pending, "request waits", "requests wait")
-            text = f"rate-limited: {waiting} for this relay"
-            raise RelayRefused(text, prefix="rate-limited", relay=self._supervisor.url)
-        self._pending += 1
-        made: SessionRequest | None = None
-        try:
-            async with self.within(seconds, doing) as deadline:
-                made = SessionRequest(await self._supervisor.ready(deadline))
-                yield made
-        except DeadlineExceeded as error:
-            unasked = None if made is None or made.sent else self.held_back()
-            if unasked is None:
-                raise
-            raise unasked from error
-        finally:
-            self._pending -= 1

@@ -124,8 +124,11 @@ class TokenBucket:
     def take(self, now: float, n: float = 1.0) -> float:
         """Take tokens, also such as are not there yet; the seconds to wait until they are."""
         self._earn(now)
-        self._tokens = max(-self._debt, self._tokens - n)
-        return max(0.0, -self._tokens / self._rate)
+        self._tokens -= n
+        if self._tokens >= 0.0:
+            return 0.0
+        self._tokens = max(-self._debt, self._tokens)
+        return -self._tokens / self._rate
 
     def wait(self, now: float, n: float = 1.0) -> float:
         """Seconds until there are `n` tokens; nothing is taken."""
@@ -141,8 +144,9 @@ class TokenBucket:
         return True
 
     def _earn(self, now: float) -> None:
-        earned = max(0.0, now - self._at) * self._rate
-        self._tokens = min(self._burst, self._tokens + earned)
+        if now > self._at:
+            tokens = self._tokens + (now - self._at) * self._rate
+            self._tokens = tokens if tokens < self._burst else self._burst
         self._at = now
 
 

@@ -12,7 +12,7 @@ from nostr_client.network.pacing import TokenBucket
 from nostr_client.network.waiting import Gate
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable, Iterator
 
     from nostr_client.network.access.budget import Budget
     from nostr_client.network.transport import WebSocket
@@ -23,6 +23,9 @@ FIRST_PING_S: Final = 1.0
 
 _REQUESTS: Final = ('["REQ"', '["COUNT"', '["EVENT"', '["NEG-OPEN"', '["NEG-MSG"')
 """Frames that make a relay work."""
+
+_TOGETHER: Final = 32 * 1024
+"""Characters that are sent within one deadline: a socket takes as much at once."""
 
 _TURN: Final = 50  # frames read before the other coroutines get a turn
 _TURN_BYTES: Final = 1024 * 1024  # the same in bytes: a frame of 2 kB may unpack to 2 MB
@@ -100,9 +103,21 @@ class Pump:
                 await unpaused(self._budget)
             if not self._outgoing:  # it was withdrawn meanwhile
                 continue
-            text, _ = self._outgoing.popleft()
-            self._carried(len(text))
-            await self._socket.send(text)
+            texts = [self._outgoing.popleft()[0]]
+            if self._budget is None:
+                texts += self._more(bucket, len(texts[0]), loop.time())
+            self._carried(sum(map(len, texts)))
+            await self._socket.send(*texts)
+
+    def _more(self, bucket: TokenBucket, size: int, now: float) -> Iterator[str]:
+        """Take what may follow a frame of this size at once, where no budget makes it wait."""
+        while self._outgoing and size < _TOGETHER:
+            text, paced = self._outgoing[0]
+            if not (paced or bucket.allow(now)):
+                return
+            self._outgoing.popleft()
+            size += len(text)
+            yield text
 
     def _carried(self, size: int) -> None:
         if self._budget is not None:

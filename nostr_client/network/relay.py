@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from nostr_client.codecs.messages import Ok
     from nostr_client.errors import HeldBack
     from nostr_client.network.access.budget import Budgets
+    from nostr_client.network.deadlines import SessionRequest
     from nostr_client.network.event_queue import Resubscribe
     from nostr_client.network.negchannel import NegChannel
     from nostr_client.network.transport import WebSocket
@@ -231,16 +232,18 @@ class Relay:
         budget for the relay kept the COUNT here until the deadline. Safe to cancel.
         """
         asked = as_filters(filters)
-        if all(one.matches_nothing for one in asked):
+        if asked[0].matches_nothing:  # then all of them do
             return CountAnswer("", 0)
-        async with self._deadlines.request(
-            timeout or self.options.timeouts.count, "COUNT"
-        ) as request:
-            try:
-                answer = await request.session.count(asked, request.withdrawn)
-            except Unsupported:
-                self.learn(count=False)
-                raise
+
+        async def ask(request: SessionRequest) -> CountAnswer:
+            return await request.session.count(asked, request.withdrawn)
+
+        seconds = timeout or self.options.timeouts.count
+        try:
+            answer = await self._deadlines.request(seconds, "COUNT", ask)
+        except Unsupported:
+            self.learn(count=False)
+            raise
         self._knowledge.counted(asked, answer)
         return answer
 
@@ -254,10 +257,12 @@ class Relay:
         is harmless. `paced`: the caller has few events unanswered at any time, and so goes as fast
         as the relay does; `Limits.messages_per_second_out` is then not applied.
         """
-        async with self._deadlines.request(
-            timeout or self.options.timeouts.publish, "EVENT"
-        ) as request:
-            ok = await request.session.publish(event.event, paced=paced)
+
+        async def ask(request: SessionRequest) -> Ok:
+            return await request.session.publish(event.event, paced=paced)
+
+        seconds = timeout or self.options.timeouts.publish
+        ok = await self._deadlines.request(seconds, "EVENT", ask)
         if not ok.holds_event:
             raise RelayRefused(ok.message, prefix=ok.prefix, relay=self.url)
         return ok
@@ -354,10 +359,12 @@ class Relay:
         Default twice `Timeouts.auth`, in seconds. A relay that does not answer AUTH counts as
         accepting. Raises RelayRefused when there is no challenge, no signer or no acceptance.
         """
-        async with self._deadlines.request(
-            timeout or 2 * self.options.timeouts.auth, "AUTH"
-        ) as request:
+
+        async def ask(request: SessionRequest) -> None:
             await request.session.authenticate()
+
+        seconds = timeout or 2 * self.options.timeouts.auth
+        await self._deadlines.request(seconds, "AUTH", ask)
 
     async def info(self, *, refresh: bool = False) -> RelayInfo:
         """Read the NIP-11 document, once; its limits are honoured from then on.

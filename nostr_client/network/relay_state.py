@@ -122,10 +122,13 @@ class RelayKnowledge:
 
     def counted(self, asked: Sequence[Filter], answer: CountAnswer) -> None:
         """Learn from an answer to COUNT."""
-        self.learn(count=True)
+        known = self.capabilities
+        if known.count is not True:
+            self.learn(count=True)
         if answer.hll is not None:
-            self.learn(hll=True)
-        elif self.capabilities.hll is None and hll.eligible(asked[0].to_dict()):
+            if known.hll is not True:
+                self.learn(hll=True)
+        elif known.hll is None and hll.eligible(asked[0].to_dict()):
             self.learn(hll=False)
 
     def noticed(self, text: str) -> None:

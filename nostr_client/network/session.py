@@ -226,8 +226,7 @@ class Session:
         return asyncio.get_running_loop().create_future()
 
     def _flush(self) -> None:
-        if texts := self.connection.outgoing():  # most frames of a relay want no answer
-            self._pump.send(texts)
+        self._pump.send(self.connection.outgoing())
 
     def add_to(self, stats: RelayStats) -> None:
         """Add this connection's numbers to the relay's."""
@@ -271,7 +270,8 @@ class Session:
                 await self._event(notification)
             else:
                 self._handle(notification)
-        self._flush()
+        if self.connection.outbox:  # most frames of a relay want no answer
+            self._flush()
 
     async def _event(self, found: EventMatched) -> None:
         queue = self._queues.get(found.sub_id)

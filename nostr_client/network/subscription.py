@@ -142,21 +142,31 @@ class Subscription:
             raise self.error
         raise StopAsyncIteration
 
+    @property
+    def frames(self) -> int:
+        """Frames with events that came over all relays."""
+        return sum([source.tally.frames for source in self.sources.values()])
+
+    @property
+    def bytes(self) -> int:
+        """Size of those frames, in characters."""
+        return sum([source.tally.bytes for source in self.sources.values()])
+
     def statistics(self) -> SubscriptionStats:
         """Return what came over all relays; `sources` has the same for each relay."""
         sources = list(self.sources.values())
         tallies = [source.tally for source in sources]
         return SubscriptionStats(
-            frames=sum(tally.frames for tally in tallies),
-            bytes=sum(tally.bytes for tally in tallies),
-            delivered=sum(source.delivered for source in sources),
+            frames=self.frames,
+            bytes=self.bytes,
+            delivered=sum([source.delivered for source in sources]),
             queued=len(self._queue),
-            duplicates=sum(source.duplicates for source in sources),
-            invalid=sum(source.invalid for source in sources),
-            malformed=sum(tally.malformed for tally in tallies),
-            mismatched=sum(tally.mismatched for tally in tallies),
-            excess=sum(tally.excess for tally in tallies),
-            dropped=sum(source.dropped for source in sources),
+            duplicates=sum([source.duplicates for source in sources]),
+            invalid=sum([source.invalid for source in sources]),
+            malformed=sum([tally.malformed for tally in tallies]),
+            mismatched=sum([tally.mismatched for tally in tallies]),
+            excess=sum([tally.excess for tally in tallies]),
+            dropped=sum([source.dropped for source in sources]),
         )
 
     def sent(self, relay: str) -> StoredFrames:

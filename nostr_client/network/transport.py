@@ -149,12 +149,14 @@ class WebSocket:
             return ProtocolError(f"broken WebSocket frame: {what}", relay=self._url)
         return NetworkError(f"reading: {clip(str(error))}", relay=self._url)
 
-    async def send(self, text: str) -> None:
-        """Send one text message. Raises NetworkError, also when the peer reads nothing."""
+    async def send(self, *texts: str) -> None:
+        """Send text messages, within one deadline. Raises NetworkError, also when the peer reads
+        nothing."""
         with self._sending:
             async with asyncio.timeout(self._options.timeouts.send):
-                await self._ws.send_str(text)
-        self.bytes_sent += len(text)
+                for text in texts:
+                    await self._ws.send_str(text)
+                    self.bytes_sent += len(text)
 
     async def ping(self, timeout: float) -> None:
         """Send a ping and wait for its pong, which `receive` sees. Raises NetworkError."""

@@ -80,7 +80,8 @@ class Connection:
         self._counts: dict[str, PendingRequest] = {}
         self._publishes: dict[str, PendingRequest] = {}
         self._negs: set[str] = set()
-        self._outgoing: list[str] = []
+        self.outbox: list[str] = []
+        """What is to be sent, oldest first; `outgoing` takes it."""
         self._junk = 0
 
     # Requests.
@@ -171,7 +172,7 @@ class Connection:
 
     def outgoing(self) -> list[str]:
         """Take what is to be sent, oldest first."""
-        taken, self._outgoing = self._outgoing, []
+        taken, self.outbox = self.outbox, []
         return taken
 
     def receive(self, frame: str | bytes) -> Notifications:
@@ -194,7 +195,7 @@ class Connection:
         self._publishes.clear()
         self._negs.clear()
         ended += self.subscriptions.lost(error)
-        self._outgoing.clear()
+        self.outbox.clear()
         return ended
 
     # Messages of the relay.
@@ -398,7 +399,7 @@ class Connection:
         return text
 
     def _send(self, text: str) -> None:
-        self._outgoing.append(text)
+        self.outbox.append(text)
 
     def _refusal(self, reason: str) -> RelayRefused:
         kind = Unsupported if classify(reason) is Reason.UNSUPPORTED else RelayRefused

@@ -29,7 +29,7 @@ class Socket:
     async def receive(self) -> str:
         return await self.end
 
-    async def send(self, text: str) -> None:
+    async def send(self, *texts: str) -> None:
         pass
 
     async def ping(self, timeout: float) -> None:

@@ -101,12 +101,13 @@ class MemorySocket(WebSocket):
         self._line.was_read(text)
         return text
 
-    async def send(self, text: str) -> None:
-        """Hand a frame to the relay."""
-        if self._closed or not self._host.reachable:
-            raise NetworkError("sending: the connection is gone", relay=self._url)
-        self.bytes_sent += len(text)
-        self._line.receive(text)
+    async def send(self, *texts: str) -> None:
+        """Hand frames to the relay."""
+        for text in texts:
+            if self._closed or not self._host.reachable:
+                raise NetworkError("sending: the connection is gone", relay=self._url)
+            self.bytes_sent += len(text)
+            self._line.receive(text)
 
     async def ping(self, timeout: float) -> None:
         """Every pong comes."""

@@ -78,7 +78,7 @@ async def _next_batch(subscription: Subscription, silence: float) -> list[Verifi
 def _spent(subscription: Subscription, events: int, budget: ReadBudget | None) -> bool:
     if budget is None:
         return False
-    return events >= budget.events or subscription.statistics().bytes >= budget.bytes
+    return events >= budget.events or subscription.bytes >= budget.bytes
 
 
 def _page(
