@@ -339,7 +339,7 @@ def faults() -> tuple[Fault, ...]:
         ),
         Fault(
             "private kinds are uploaded",
-            {f"{sync}.sharing.is_private": lambda event: False},
+            {f"{sync}.sharing.stays": lambda event, filters, *, include_private: False},
         ),
         Fault(
             "protected events are uploaded",

@@ -39,6 +39,13 @@ def each_alone(faults: Iterable[Fault]) -> list[ParameterSet]:
     ]
 
 
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_a_fault_replaces_what_there_is(fault: Fault) -> None:
+    """A renamed function would leave its fault without effect."""
+    with fault.planted():
+        pass
+
+
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("fault", each_alone(one for one in FAULTS if one.name in QUICK))
 def test_a_planted_fault_is_found(fault: Fault) -> None:
