@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     Column("sign", "", 1),
-    Column("url", "RelayState", 18, flex=3, most=48, middle=True),
+    Column("url", "Relay", 18, flex=3, most=48, middle=True),
     Column("status", "Status", 12, drop=5),
     Column("latency", "Latency", 7, right=True),
     Column("rate", "Ok", 4, right=True),
