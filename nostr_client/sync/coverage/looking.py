@@ -45,8 +45,8 @@ KINDS: Final = (0, 1, 3, 5, 6, 7, 16, 62, 1111, 9802, 10002, 30023)
 requests to vanish, comments, highlights, relay lists and articles."""
 
 MOST_VANISHED: Final = 100
-"""Events from before a request to vanish that are read of one relay: a few show that it ignores
-the request."""
+"""Events from before a request to vanish after which a relay is read no further: a few show that it
+ignores the request."""
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):

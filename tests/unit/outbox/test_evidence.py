@@ -23,11 +23,25 @@ OFFSET = 10
 MONITOR = KeySigner(sha256(b"monitor").digest())
 
 
-def good(shown: int = 0, latency_ms: float = 100.0, **more: int) -> RelayEvidence:
+def good(
+    shown: int = 0,
+    latency_ms: float = 100.0,
+    *,
+    refused: int = 0,
+    failed: int = 0,
+    declined: int = 0,
+) -> RelayEvidence:
     """A relay that answered each day of a week, and shows so many of ten confirmed people."""
-    found = {"answered": 7, "served": 7} | more
-    bits = (1 << shown) - 1
-    return RelayEvidence(**found, latency_ms=latency_ms, shown=bits, registers=10)
+    return RelayEvidence(
+        answered=7,
+        served=7,
+        refused=refused,
+        failed=failed,
+        declined=declined,
+        latency_ms=latency_ms,
+        shown=(1 << shown) - 1,
+        registers=10,
+    )
 
 
 def order(evidence: dict[str, RelayEvidence], *, turn: bool = False) -> list[str]:
