@@ -25,7 +25,7 @@ from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.kinds import METADATA
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.count.asking import CountOptions
-from nostr_client.count.claims import CLAIMS, ClaimBook
+from nostr_client.count.claims import CLAIMS, ClaimBook, StoredExperience
 from nostr_client.count.merge import TrustPolicy
 from nostr_client.count.procedure import CountEngine
 from nostr_client.count.queries import Query, target_of
@@ -150,6 +150,8 @@ class NostrClient:
             choice = dataclasses.replace(choice, connection=self._options.connection)
             fetch = PoolFetch(self.pool, choice, self._options.timeouts.group)
             self._finder = RelayFinder(fetch, choice, now=now)
+            if isinstance(store, ClaimBook):
+                self._learn_from(store)
         self._choice = choice
         self._wallets: Wallets | None = None
         self._watching: set[Watching] = set()
@@ -315,6 +317,7 @@ class NostrClient:
         await self._open_store()
         if book is not None:
             counter = self._counter.with_book(book.claims)
+            self._learn_from(book.claims)
         else:
             counter = self._counter
             if counter.book is None:
@@ -442,6 +445,13 @@ class NostrClient:
                 self._events = self._owned
                 self._counting = dataclasses.replace(self._counting, stored=self._owned)
                 self._counter.book = ClaimBook(self._owned.database)
+                self._learn_from(self._counter.book)
+
+    def _learn_from(self, book: ClaimBook) -> None:
+        """Order the relays of lists by what these claims show of them."""
+        if self._finder is not None:
+            found = StoredExperience(book.database, self._events, self._now)
+            self._finder.experience = found
 
     def subscribe(
         self,

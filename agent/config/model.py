@@ -62,6 +62,14 @@ class RelaysSection(Section, frozen=True):
         Urls,
         Meta(description="where relay lists (NIP-65) are looked up; empty: nowhere"),
     ] = ("wss://purplepag.es",)
+    monitors: Annotated[
+        tuple[Key, ...],
+        Meta(
+            max_length=20,
+            description="keys of monitors (NIP-66): relays of a list that they reached come before "
+            "others that were never asked",
+        ),
+    ] = ()
     unlimited: Annotated[
         Urls,
         Meta(

@@ -159,7 +159,10 @@ def _check_names(
 
 
 def _check_keys(config: Config, complain: Complain) -> None:
-    lists: list[tuple[Path, Sequence[str]]] = [(("relay", "write_keys"), config.relay.write_keys)]
+    lists: list[tuple[Path, Sequence[str]]] = [
+        (("relay", "write_keys"), config.relay.write_keys),
+        (("relays", "monitors"), config.relays.monitors),
+    ]
     for n, rule in enumerate(config.retention.rules):
         at = ("retention", "rules", n)
         lists += [((*at, "authors"), rule.authors), ((*at, "keep_authors"), rule.keep_authors)]

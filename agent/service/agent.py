@@ -173,7 +173,7 @@ class Agent:
         if self._relays != config.relays:
             self._relays = config.relays
             self._name(config.relays)
-            self._finder = make_finder(config.relays, self.parts.pool, self.clock)
+            self._finder = make_finder(config.relays, self.parts.pool, self.parts.store, self.clock)
             self.coverages.relays = make_coverage(
                 config.relays, self.parts, self._finder, self.clock
             )

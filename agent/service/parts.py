@@ -16,7 +16,7 @@ from agent.state import AGENT
 from nostr_client.assertions import ASSERTIONS
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.count.asking import CountOptions
-from nostr_client.count.claims import CLAIMS, ClaimBook
+from nostr_client.count.claims import CLAIMS, ClaimBook, StoredExperience
 from nostr_client.count.merge import TrustPolicy
 from nostr_client.count.procedure import CountEngine
 from nostr_client.count.wallets.rows import WALLETS
@@ -211,16 +211,24 @@ def count_options(options: Options, store: SqliteStore, ingest: Ingest) -> Count
     return CountOptions(timeouts=options.timeouts, keep=keep, stored=store)
 
 
-def make_finder(section: RelaysSection, pool: RelayPool, clock: Clock) -> RelayFinder | None:
+def make_finder(
+    section: RelaysSection, pool: RelayPool, store: SqliteStore, clock: Clock
+) -> RelayFinder | None:
     """What finds the relays of watches that name none (NIP-65); None without indexers.
 
     Strangers wrote these lists, so their relays are bounded, checked, and connected to only on
-    public addresses. If no list is found, the defaults are asked.
+    public addresses. If no list is found, the defaults are asked. The claims of the store show
+    which relays of a long list are worth asking.
     """
     if not section.indexers:
         return None
     choice = choice_of(section, pool)
-    return RelayFinder(PoolFetch(pool, choice, FIND_TIMEOUT_S), choice, now=clock.wall)
+    return RelayFinder(
+        PoolFetch(pool, choice, FIND_TIMEOUT_S),
+        choice,
+        now=clock.wall,
+        experience=StoredExperience(store.database, store, clock.wall),
+    )
 
 
 def choice_of(section: RelaysSection, pool: RelayPool) -> RelayChoice:
@@ -230,6 +238,7 @@ def choice_of(section: RelaysSection, pool: RelayPool) -> RelayChoice:
         indexers=section.indexers,
         deny=frozenset(section.denied),
         most=section.most,
+        monitors=section.monitors,
         connection=pool.options.connection,
     )
 

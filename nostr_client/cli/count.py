@@ -26,6 +26,7 @@ from nostr_client.cli.questions import (
     keep_option,
     listed,
     max_events_option,
+    monitor_option,
     most_option,
     provider_option,
     relay_choice,
@@ -199,6 +200,7 @@ def _sats(amount: Figure) -> str:
 @indexer_option
 @deny_option
 @most_option
+@monitor_option
 @timeout_option
 @click.option("--read/--no-read", default=True, help="Read the events of relays without HLL.")
 @click.option(
@@ -374,6 +376,7 @@ def _client(
     *,
     denied: Sequence[str],
     most: int,
+    monitors: Sequence[str],
     timeout: float,
     read: bool,
     max_bytes: int,
@@ -400,7 +403,7 @@ def _client(
         trusted=trusted,
         store=store,
         keep_events=keep_events,
-        choice=relay_choice(indexers, denied, most),
+        choice=relay_choice(indexers, denied, most, monitors),
         signer=optional_signer(key_file),
     )
 

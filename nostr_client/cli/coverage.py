@@ -278,7 +278,9 @@ def _remark(found: Coverage, relay: str) -> None:
     deleted = sorted(found.undeleted(relay))
     if deleted:
         ids = ", ".join(deleted[:_SHOWN]) + (", …" if len(deleted) > _SHOWN else "")
-        say(f"{clip(relay)} serves {plural(len(deleted), 'event')} that was deleted: {ids}")
+        served = plural(len(deleted), "deleted event")
+        lacks = "; it lacks the request: --repair sends it" if found.requests_lacking(relay) else ""
+        say(f"{clip(relay)} serves {served}: {ids}{lacks}")
     alone = sum(found.alone(relay, kind) for kind in found.kinds)
     if alone:
         say(f"{clip(relay)} names {plural(alone, 'event')} that nothing confirms: not counted")

@@ -81,7 +81,7 @@ def _remark(relay: RelayCoverage) -> None:
     from nostr_client.errors import clip
 
     if relay.undeleted:
-        say(f"{clip(relay.relay)} serves {plural(relay.undeleted, 'event')} that was deleted")
+        say(f"{clip(relay.relay)} serves {plural(relay.undeleted, 'deleted event')}")
     if relay.unconfirmed:
         alone = plural(relay.unconfirmed, "event")
         say(f"{clip(relay.relay)} names {alone} that nothing confirms: not counted")

@@ -66,6 +66,15 @@ most_option: Callable[[F], F] = click.option(
     help="Ask at most this many relays of a relay list.",
 )
 
+monitor_option: Callable[[F], F] = click.option(
+    "--monitor",
+    "monitors",
+    metavar="KEY",
+    multiple=True,
+    help="Ask relays of a list that this monitor reached (NIP-66) before others that were never "
+    "asked; repeat for more. It is looked up where relay lists are.",
+)
+
 max_events_option: Callable[[F], F] = click.option(
     "--max-events",
     type=click.IntRange(min=1),
@@ -190,11 +199,16 @@ def asked_query(what: str | None, target: str | None, conditions: Conditions) ->
 
 
 def relay_choice(
-    indexers: Sequence[str], denied: Sequence[str] = (), most: int = 4
+    indexers: Sequence[str],
+    denied: Sequence[str] = (),
+    most: int = 4,
+    monitors: Sequence[str] = (),
 ) -> RelayChoice | None:
     """Return how to find relays if none is named; None without an indexer."""
     from nostr_client.network.outbox import RelayChoice
 
     if not indexers:
         return None
-    return RelayChoice(indexers=tuple(indexers), deny=frozenset(denied), most=most)
+    return RelayChoice(
+        indexers=tuple(indexers), deny=frozenset(denied), most=most, monitors=tuple(monitors)
+    )

@@ -17,6 +17,7 @@ from nostr_client.cli.output import (
 )
 from nostr_client.cli.place import StoreOrAgent, place_option, the_agent
 from nostr_client.cli.relay_check import check
+from nostr_client.cli.relay_rank import rank_relays
 from nostr_client.cli.relays import network_options, timeout_option
 
 if TYPE_CHECKING:
@@ -28,10 +29,11 @@ if TYPE_CHECKING:
 
 @click.group(cls=CommandGroup)
 def relay() -> None:
-    """Show a relay's description of itself, test it, and list the relays of an agent."""
+    """Show a relay's description of itself, test it, rank relays, and list those of an agent."""
 
 
 relay.add_command(check)
+relay.add_command(rank_relays)
 
 
 @relay.command()

@@ -18,6 +18,7 @@ from nostr_client.cli.questions import (
     deny_option,
     indexer_option,
     keep_option,
+    monitor_option,
     most_option,
     relay_choice,
 )
@@ -56,6 +57,7 @@ NO_WATCHES = "no watches yet: nostr-client watch add NAME WHAT TARGET"
 @indexer_option
 @deny_option
 @most_option
+@monitor_option
 @timeout_option
 @keep_option
 @key_file_option
@@ -107,7 +109,7 @@ class _Asked(NamedTuple):
             timeout=how["timeout"],
             store=store,
             keep_events=self.keep_events,
-            choice=relay_choice(how["indexers"], how["denied"], how["most"]),
+            choice=relay_choice(how["indexers"], how["denied"], how["most"], how["monitors"]),
             signer=optional_signer(how["key_file"]),
         )
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from nostr_client.count.earlier_questions import LEAST_QUESTIONS
-from nostr_client.count.enough import FINEST, FINEST_BY_OTHERS, TURN, RelayPicker
+from nostr_client.count.enough import FINEST, FINEST_BY_OTHERS, RelayPicker
 from nostr_client.count.overlaps import sketch_of
 from nostr_client.count.remembering import merge_input
 from nostr_client.errors import InvalidInput
+from nostr_client.network.outbox.evidence import TURN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,20 +35,21 @@ async def count_enough(
     """Ask relays, given as (the user's spelling, relay), until enough of them were asked.
 
     `line`: the share of all people below which the rest is not asked, such as 0.1. Each batch has
-    the deadline of a count. Earlier answers come from the counter's book; a relay without any is
-    asked. The number is a lower bound if a relay was not asked. A line below 5 % needs the answers
-    of all relays to 20 other questions of the last month. Raises InvalidInput if the line is finer
-    than these measure, for a question without registers, and without stored claims; StoreError.
-    Safe to cancel.
+    the deadline of a count. Earlier answers come from the counter's book, and so does what orders
+    relays that seem to add alike; a relay without any is asked. The number is a lower bound if a
+    relay was not asked. A line below 5 % needs the answers of all relays to 20 other questions of
+    the last month. Raises InvalidInput if the line is finer than these measure, for a question
+    without registers, and without stored claims; StoreError. Safe to cancel.
     """
     others = await counter.other_questions(query)
     _check(counter, query, line, others.with_all([relay.url for _, relay in relays]))
     earlier = await counter.earlier_claims(query, [relay.url for _, relay in relays])
     known = {url: _people(claim, query) for url, claim in earlier.items()}
-    said = {url: people for url, people in known.items() if people is not None}
+    order = await counter.ranked(query, [relay.url for _, relay in relays])
+    said = {url: people for url in order if (people := known.get(url)) is not None}
     chooser = RelayPicker(
         said,
-        [one.url for _, one in relays if one.url not in said],
+        [url for url in order if url not in said],
         line,
         others=others,
         turn=counter.has_turn(TURN),

@@ -18,6 +18,7 @@ import msgspec
 from nostr_client import hll
 from nostr_client.count.earlier_questions import confirmed
 from nostr_client.hll.overlap import jaccard_interval
+from nostr_client.network.outbox.evidence import TURN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,10 +36,6 @@ _Z: Final = 2.0
 
 _RAISES: Final = 1 / (2 * math.log(2))
 """How often the rank of a new person is above the largest of n others, times n (large n)."""
-
-TURN: Final = 10
-"""Every tenth relay that is asked, and the first of each tenth count, is one that was never asked
-before, if there is one."""
 
 
 class Unasked(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,9 +58,11 @@ class Unasked(msgspec.Struct, frozen=True, kw_only=True):
 class RelayPicker:
     """Chooses which relays to ask next. `known`: the registers of each earlier answer, by URL.
 
-    `never`: relays without an earlier answer. `line`: stop when all that are left add less than
-    this share. If more than a tenth of all was never asked, those come first. `others`: what relays
-    answered to other questions, for a finer bound. `turn`: one that was never asked comes first.
+    `never`: relays without an earlier answer; every tenth relay that is asked is one of them. If
+    they are more than a tenth of all, they come first. Of relays that seem to add alike, the one
+    further in front comes first. `line`: stop when all that are left add less than this share.
+    `others`: what relays answered to other questions, for a finer bound. `turn`: one that was never
+    asked comes first.
     """
 
     def __init__(

@@ -14,6 +14,7 @@ import msgspec
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.count.asking import LEAST, CountOptions, CountRequest
 from nostr_client.count.beside import FirstRound, judge_beside
+from nostr_client.count.claims import StoredExperience
 from nostr_client.count.earlier_questions import MONTH, MOST_QUESTIONS, EarlierQuestions
 from nostr_client.count.judging import SharedIds
 from nostr_client.count.listing import is_regular
@@ -28,6 +29,7 @@ from nostr_client.count.unfollowed import (
     readings,
     without_unfollowed,
 )
+from nostr_client.network.outbox.evidence import rank
 from nostr_client.network.waiting import task_group
 
 if TYPE_CHECKING:
@@ -286,6 +288,17 @@ class CountEngine:
         return EarlierQuestions(
             await self.book.registers_of(asked_of(query), since, MOST_QUESTIONS)
         )
+
+    async def ranked(self, query: Query, urls: Sequence[str]) -> list[str]:
+        """Return relays by normalised URL, those first that served well; needs a book.
+
+        Raises StoreError.
+        """
+        assert self.book is not None
+        found = await StoredExperience(self.book.database, None, self._now).evidence(
+            urls, query.name
+        )
+        return [one.relay for one in rank(urls, found)]
 
     def has_turn(self, one_in: int) -> bool:
         """Draw whether something that happens in one of so many counts happens in this one."""

@@ -354,8 +354,22 @@ def canonical(name: str, text: str) -> Query:
     return msgspec.structs.replace(made, author=named.author, hints=named.hints)
 
 
+ANSWERS: Final = ("reactions", "replies", "comments", "replies+comments")
+"""The questions about events by which people answer somebody."""
+
+
 def target_of(query: Query) -> OutboxTarget:
-    """Return whose relays a query should be asked on (NIP-65): the target's author."""
+    """Return whose relays a query should be asked on (NIP-65): the target's author.
+
+    People write reactions and replies to their own relays, too, so the kinds of these are given.
+    """
+    found = _author_of(query)
+    kinds = (kind for one in query.filters for kind in one.kinds or ())
+    answers = tuple(dict.fromkeys(kinds)) if query.name in ANSWERS else ()
+    return msgspec.structs.replace(found, question=query.name, answers=answers)
+
+
+def _author_of(query: Query) -> OutboxTarget:
     names = {name for f in query.filters for name, _ in f.tags}
     values = {value for f in query.filters for _, listed in f.tags for value in listed}
     target = query.target or (values.pop() if len(values) == 1 else None)

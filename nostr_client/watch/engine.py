@@ -433,7 +433,8 @@ class Engine:
             return False
         lost = {name: one for name, one in self.wanted.watches.items() if not one.relays}
         targets = {name: target_of(one.question) for name, one in lost.items()}
-        found = await finder.relays_for_many(targets) if targets else {}
+        current = {name: one.relays for name, one in self.found.items()}
+        found = await finder.relays_for_many(targets, current=current) if targets else {}
         changed, self.found = found != self.found, found
         self._looked_at = self.clock.wall()
         return changed

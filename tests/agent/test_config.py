@@ -175,6 +175,7 @@ filters = [{ kinds = "y" }]
         ('[identity]\nkey_file="a"\nkey_command=["b"]', "f.toml: identity.key_command"),
         ('[relay]\ntls_cert = "x"', "f.toml: relay.tls_cert"),
         ('[relay]\nwrite_keys = ["nsec1"]', "f.toml: relay.write_keys[0]"),
+        ('[relays]\nmonitors = ["npub1"]', "f.toml: relays.monitors[0]"),
         ('[network]\nproxy = "socks4://h"', "f.toml: network.proxy"),
         ('[relay]\nurls = ["foo"]', "f.toml: relay.urls[0]: 'foo' is not a ws://"),
         ('[relay]\norigins = ["*", "foo"]', "f.toml: relay.origins[1]: 'foo' is not a web"),

@@ -66,6 +66,7 @@ CONFIGURED: Final = {
 CODES: Final = {
     "nostr-client counter link confirm es": 1,
     "nostr-client counter link confirm nats:hub": 1,
+    "nostr-client relay rank followers npub1… --indexer wss://one.example --store s.db": 3,
 }
 """Other exit codes than 0, where the page says so."""
 

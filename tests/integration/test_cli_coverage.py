@@ -59,7 +59,30 @@ async def test_the_matrix_the_deleted_and_what_was_not_looked_at() -> None:
         done = await nostr_client("coverage", NPUB, "-r", one.url, "-r", other.url)
     assert done.code == 0
     assert "90.4 %" in done.out  # 19 of 21: the new profile and the deletion are not there
-    assert f"serves 1 event that was deleted: {NOTES[0].id}" in done.err
+    assert f"serves 1 deleted event: {NOTES[0].id}" in done.err
+
+
+async def test_a_relay_that_serves_what_the_author_asked_it_to_forget_is_named() -> None:
+    one = FaultyRelay(SpeaksNeg(), events=NOTES)
+    other = FaultyRelay(events=[])
+    async with one, other:
+        vanish = made(62, 7, ("relay", one.url))
+        other.events.append(vanish)
+        asked = ("coverage", NPUB, "--kind", "1", "-r", one.url, "-r", other.url)
+        done = await nostr_client(*asked, "--json")
+        first, second = json.loads(done.out)["relays"]
+        assert first["deleted_but_served"] == sorted(event.id for event in NOTES[:8])
+        assert (first["requests_lacking"], second["deleted_but_served"]) == ([], [])
+        everything = ("coverage", NPUB, "-r", one.url, "-r", other.url)
+        (first, _) = json.loads((await nostr_client(*everything, "--json")).out)["relays"]
+        assert first["requests_lacking"] == [vanish.id]
+        shown = await nostr_client(*everything, "--repair", "--yes")
+        assert "serves 8 deleted events" in shown.err
+        assert "it lacks the request: --repair sends it" in shown.err
+        assert vanish.id in {event.id for event in one.events}
+        shown = await nostr_client(*everything)
+        assert "serves 8 deleted events" in shown.err
+        assert "lacks the request" not in shown.err
 
 
 async def test_ids_that_a_relay_alone_names_and_does_not_send_are_said_apart() -> None:

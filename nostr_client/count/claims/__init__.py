@@ -17,6 +17,7 @@ from nostr_client.count.claims.coverage import (
     Reread,
     Update,
 )
+from nostr_client.count.claims.evidence import StoredExperience
 from nostr_client.count.claims.memory import ListMemory, Memory, reading_of
 from nostr_client.count.claims.rows import StoredAnswers, StoredQuery, is_answer
 
@@ -34,6 +35,7 @@ __all__ = [
     "ReadCoverage",
     "Reread",
     "StoredAnswers",
+    "StoredExperience",
     "StoredQuery",
     "TransientMemory",
     "Update",

@@ -153,21 +153,22 @@ def recall(
 
 
 def registers_of(
-    conn: sqlite3.Connection, name: str, *, but: str, since: float, most: int
+    conn: sqlite3.Connection, name: str | None, *, but: str, since: float, most: int
 ) -> list[dict[str, bytes]]:
-    """Return the registers of each relay, by URL, in the newest questions of a name.
+    """Return the registers of each relay, by URL, in the newest questions of a name; None: of all.
 
     `but`: the key of a question that is left out. `since`: older answers are left out. Of a relay
     that was read to its end they are those of the people that were read; of one that was not, none.
     """
     newest = (
-        "SELECT q FROM claim JOIN claim_query t USING (q) WHERE t.name = ? AND t.key <> ?"
-        " GROUP BY q ORDER BY max(asked_at) DESC LIMIT ?"
+        "SELECT q FROM claim JOIN claim_query t USING (q)"
+        " WHERE (?1 IS NULL OR t.name = ?1) AND t.key <> ?2"
+        " GROUP BY q ORDER BY max(asked_at) DESC LIMIT ?3"
     )
     sql = (
         "SELECT c.q, url, method, c.registers, m.registers, m.mark FROM claim c"
         " JOIN claim_relay USING (r) LEFT JOIN claim_mark m ON m.q = c.q AND m.r = c.r"
-        f" WHERE c.q IN ({newest}) AND answered = 1 AND asked_at >= ?"
+        f" WHERE c.q IN ({newest}) AND answered = 1 AND asked_at >= ?4"
     )
     found: dict[int, dict[str, bytes]] = {}
     for q, url, method, said, read, mark in conn.execute(sql, (name, but, most, since)):

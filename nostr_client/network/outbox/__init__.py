@@ -1,7 +1,7 @@
 """Chooses the relays for a target (NIP-65): lists, bounds, refusals, and a cover of many targets.
 
-A target and indexers enter; relays leave, with the reason of each that is refused. Start with
-`finding`, then `choose`.
+A target and indexers enter; relays leave, with the reason of each that is refused. What relays
+showed so far (`evidence`) orders them. Start with `finding`, then `choose`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from nostr_client.network.outbox.choose import (
     choose_many,
     greedy_cover,
 )
+from nostr_client.network.outbox.evidence import RankedRelay, RelayEvidence, rank
 from nostr_client.network.outbox.finding import (
+    Experience,
     Fetch,
     OutboxTarget,
     PoolFetch,
@@ -31,15 +33,19 @@ __all__ = [
     "MOST_LISTED",
     "RELAY_LIST",
     "ChosenRelays",
+    "Experience",
     "Fetch",
     "OutboxTarget",
     "PoolFetch",
+    "RankedRelay",
     "RelayChoice",
+    "RelayEvidence",
     "RelayFinder",
     "RelayList",
     "choose",
     "choose_many",
     "greedy_cover",
     "parse_relay_list",
+    "rank",
     "read_target",
 ]

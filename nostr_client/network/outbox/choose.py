@@ -1,22 +1,30 @@
 """Which of the relays that others name are asked: bounds, refusals, and a cover of many targets.
 
-Pure. What the user names is never refused here, apart from the user's own deny list.
+Pure. What the user names is never refused here, apart from the user's own deny list. Evidence about
+relays (`evidence`) breaks ties of the cover, and orders what is added to it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from nostr_client.codecs import nip19
 from nostr_client.codecs.relay_url import host_of, normalize
 from nostr_client.errors import InvalidInput
 from nostr_client.network.access.routes import objection
+from nostr_client.network.outbox.evidence import rank
 from nostr_client.options import ConnectionOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from nostr_client.network.outbox.evidence import RelayEvidence
+
+_EMPTY: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 def greedy_cover(
@@ -100,7 +108,8 @@ def _in_order(relays: Iterable[str], wanted: Sequence[str]) -> tuple[str, ...]:
 class RelayChoice:
     """Sets how relays are chosen for a target (NIP-65). URLs may have any spelling.
 
-    Raises InvalidRelayURL for what is none, InvalidInput for a bound below 1.
+    Raises InvalidRelayURL for what is none, InvalidIdentifier for a monitor that is no key,
+    InvalidInput for a bound below 1.
     """
 
     own: tuple[str, ...] = ()
@@ -118,6 +127,10 @@ class RelayChoice:
     most: int = 4
     """Relays from the lists for one target: NIP-65 asks people to name two to four."""
 
+    monitors: tuple[str, ...] = ()
+    """Keys (npub or hex) of monitors whose word that a relay is live (NIP-66) orders relays that
+    were never asked. It is read where relay lists are, and removes no relay."""
+
     connection: ConnectionOptions = field(default_factory=ConnectionOptions)
     """How relays are reached: a proxy reaches `.onion` hosts, and hides where other names lead.
     `NostrClient` puts its own here."""
@@ -129,6 +142,7 @@ class RelayChoice:
             once = tuple(dict.fromkeys(map(normalize, getattr(self, name))))
             object.__setattr__(self, name, once)
         object.__setattr__(self, "deny", frozenset(map(_deny_entry, self.deny)))
+        object.__setattr__(self, "monitors", tuple(map(nip19.decode_pubkey, self.monitors)))
 
     def denies(self, url: str) -> bool:
         """Return whether the user's deny list contains this relay."""
@@ -167,38 +181,102 @@ class ChosenRelays(msgspec.Struct, frozen=True, kw_only=True):
         return f"no relay to ask: {self.why or 'the deny list holds all of them'}"
 
 
-def choose(named: Iterable[str], choice: RelayChoice) -> ChosenRelays:
+def choose(
+    named: Iterable[str],
+    choice: RelayChoice,
+    *,
+    also: Iterable[str] = (),
+    evidence: Mapping[str, RelayEvidence] = _EMPTY,
+    current: Collection[str] = (),
+    turn: bool = False,
+) -> ChosenRelays:
     """The relays of one target from the relays that its author's list names, best first.
 
-    `named` are normalised URLs, as `parse_relay_list` gives them.
+    `named` are normalised URLs, as `parse_relay_list` gives them. `also`: others that may have what
+    is asked; they get the places that `named` leaves free. `evidence`, `current` and `turn` as for
+    `rank`; without them the order of the list decides.
     """
     own = [url for url in choice.own if not choice.denies(url)]
     taken, refused = _acceptable(named, own, choice)
-    taken = taken[: choice.most]
+    if evidence or turn:
+        best = _ranked(taken, evidence, current, turn=turn)[: choice.most]
+        taken = [url for url in taken if url in best]
+    else:
+        taken = taken[: choice.most]
     relays = own + taken
     if not relays:
         relays = [url for url in choice.defaults if not choice.denies(url)]
-    return ChosenRelays(relays=tuple(relays), strangers=frozenset(taken), refused=tuple(refused))
+    more = [url for url in also if url not in relays and choice.objection(url) is None]
+    free = choice.most - len(taken)
+    added = _ranked(more, evidence, current)[:free] if free else []
+    return ChosenRelays(
+        relays=(*relays, *added),
+        strangers=frozenset([*taken, *added]),
+        refused=tuple(refused),
+    )
 
 
 def choose_many(
-    named: Mapping[str, Sequence[str]], choice: RelayChoice, *, most_relays: int | None = None
+    named: Mapping[str, Sequence[str]],
+    choice: RelayChoice,
+    *,
+    most_relays: int | None = None,
+    also: Mapping[str, Sequence[str]] = _EMPTY,
+    evidence: Mapping[str, RelayEvidence] = _EMPTY,
+    current: Mapping[str, Collection[str]] = _EMPTY,
 ) -> dict[str, ChosenRelays]:
     """The relays of many targets at once, with as few relays in all as the cover needs.
 
     Each target keeps up to `choice.most` relays of its own list, those that other targets name as
     well before those that it names alone, so that connections are shared. `most_relays` bounds
     the relays from lists in all; a target that none of them serves gets the user's own and the
-    defaults.
+    defaults. `also`, `evidence` and `current` by target, as for `choose`. With evidence every
+    target has at least as many relays of its list as without it, and no more are needed in all.
     """
     checked = {target: _acceptable(urls, choice.own, choice) for target, urls in named.items()}
     wanted = {target: found[0] for target, found in checked.items()}
     given = greedy_cover(wanted, per_target=choice.most, most_relays=most_relays)
+    if evidence:
+        ordered = {
+            target: _ranked(urls, evidence, current.get(target, ()))
+            for target, urls in wanted.items()
+        }
+        learned = greedy_cover(ordered, per_target=choice.most, most_relays=most_relays)
+        if _is_as_good(learned, given):
+            given = {target: _in_order(learned[target], urls) for target, urls in wanted.items()}
+    used = {url for urls in given.values() for url in urls}
     out = {}
     for target, (_, refused) in checked.items():
-        chosen = choose(given[target], choice)
+        more = list(also.get(target, ()))
+        if most_relays is not None and len(used) >= most_relays:
+            more = [url for url in more if url in used]
+        chosen = choose(
+            given[target],
+            choice,
+            also=more,
+            evidence=evidence,
+            current=current.get(target, ()),
+        )
+        used |= chosen.strangers
         out[target] = msgspec.structs.replace(chosen, refused=tuple(refused))
     return out
+
+
+def _ranked(
+    urls: Iterable[str],
+    evidence: Mapping[str, RelayEvidence],
+    current: Collection[str],
+    *,
+    turn: bool = False,
+) -> list[str]:
+    return [one.relay for one in rank(urls, evidence, current=current, turn=turn)]
+
+
+def _is_as_good(learned: Mapping[str, Sequence[str]], plain: Mapping[str, Sequence[str]]) -> bool:
+    """Whether a cover gives each target as many relays as another, from no more relays in all."""
+    fewer = any(len(learned[target]) < len(urls) for target, urls in plain.items())
+    number, bound = (len({u for urls in one.values() for u in urls}) for one in (learned, plain))
+    return not fewer and number <= bound
 
 
 def _acceptable(

@@ -7,7 +7,8 @@ that a relay did but NoAnswer where no relay answered at all.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import random
+from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 import msgspec
@@ -18,14 +19,17 @@ from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.errors import clip
 from nostr_client.network.outbox.choose import ChosenRelays, choose, choose_many
+from nostr_client.network.outbox.evidence import NO_EVIDENCE, TURN, rank
+from nostr_client.network.outbox.liveness import live_relays, live_request
 from nostr_client.network.outbox.relaylist import RELAY_LIST, RelayList, parse_relay_list
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from nostr_client.codecs.event import Event
     from nostr_client.codecs.keys import VerifiedEvent
     from nostr_client.network.outbox.choose import RelayChoice
+    from nostr_client.network.outbox.evidence import RankedRelay, RelayEvidence
     from nostr_client.network.pool import RelayPool
 
 
@@ -47,6 +51,10 @@ MOST_HINTS: Final = 8
 """Relays from identifiers that are asked for one batch of events."""
 
 
+MOST_ADDED: Final = 50
+"""Relays of people who answer that are considered for one target: a few of them are asked."""
+
+
 class NoAnswer(Exception):
     """No relay of a question answered, so what was not found may exist."""
 
@@ -62,15 +70,34 @@ class Fetch(Protocol):
     ) -> Sequence[VerifiedEvent]: ...
 
 
+class Experience(Protocol):
+    """What is stored about relays, and about the people who answer somebody. It asks no relay.
+
+    Raises StoreError and its kinds.
+    """
+
+    async def evidence(self, relays: Collection[str], name: str) -> Mapping[str, RelayEvidence]:
+        """Return what is known of relays, by normalised URL, for questions of this name."""
+        ...
+
+    async def answerers(self, author: str, kinds: Collection[int]) -> Sequence[RelayList]:
+        """Return the stored relay lists of those who usually answer an author by such events."""
+        ...
+
+
 class OutboxTarget(msgspec.Struct, frozen=True, kw_only=True):
     """What a query is about: a pubkey, or an event or address with what is known of its author.
 
-    `hints` are relays that the identifier itself names; a stranger wrote them.
+    `hints` are relays that the identifier itself names; a stranger wrote them. `question`: the name
+    of the query, for what relays answered to others of this name. `answers`: the kinds of events
+    that are asked for, if these are answers to the author, which people write to their own relays.
     """
 
     author: str | None = None
     event_id: str | None = None
     hints: tuple[str, ...] = ()
+    question: str = ""
+    answers: tuple[int, ...] = ()
 
 
 def read_target(text: str) -> OutboxTarget:
@@ -97,9 +124,10 @@ def read_target(text: str) -> OutboxTarget:
 class RelayFinder:
     """Finds relay lists, and keeps them for `keep` seconds; a list not found is kept as well.
 
-    `now` gives Unix seconds. The authors of events come from the event itself, from the
-    identifier, or from the relays of `choice.indexers` and the identifier's hints; lists come from
-    the indexers, or the defaults where no indexer is named.
+    `now` gives Unix seconds, `rand` draws whose turn it is. `experience` orders the relays of a
+    list; it may be set later, and without it the order of the list decides. The authors of events
+    come from the event itself, from the identifier, or from the relays of `choice.indexers` and the
+    identifier's hints; lists come from the indexers, or the defaults where no indexer is named.
     """
 
     def __init__(
@@ -110,7 +138,12 @@ class RelayFinder:
         now: Callable[[], float],
         keep: float = KEEP,
         most: int = MOST_KEPT,
+        experience: Experience | None = None,
+        rand: random.Random | None = None,
     ) -> None:
+        self.experience = experience
+        self._rand = rand or random.SystemRandom()
+        self._live: OrderedDict[str, tuple[float, bool]] = OrderedDict()
         self._fetch = fetch
         self._choice = choice
         self._now = now
@@ -121,8 +154,15 @@ class RelayFinder:
         self._unanswered: set[str] = set()
 
     async def relays_for(self, target: OutboxTarget) -> ChosenRelays:
-        """The relays of one target: the read relays of its author (NIP-65), bounded and checked."""
-        return (await self.relays_for_many({"": target}))[""]
+        """The relays of one target: the read relays of its author (NIP-65), bounded and checked.
+
+        In one of ten calls a relay that was never asked comes before the others.
+        """
+        (chosen,) = (await self._choose({"": target}, turn=self._has_turn())).values()
+        return chosen
+
+    def _has_turn(self) -> bool:
+        return self.experience is not None and self._rand.randrange(TURN) == 0
 
     async def written_by(self, author: str) -> ChosenRelays:
         """Where an author writes (NIP-65), bounded and checked as the relays of a target."""
@@ -134,22 +174,139 @@ class RelayFinder:
         return msgspec.structs.replace(chosen, why=why)
 
     async def relays_for_many(
-        self, targets: Mapping[str, OutboxTarget], *, most_relays: int | None = None
+        self,
+        targets: Mapping[str, OutboxTarget],
+        *,
+        most_relays: int | None = None,
+        current: Mapping[str, Collection[str]] | None = None,
     ) -> dict[str, ChosenRelays]:
-        """The relays of many targets, by a cover that shares them; see `choose_many`."""
+        """The relays of many targets, by a cover that shares them; see `choose_many`.
+
+        `current`: the relays of each target that are in use. They stay while they answer.
+        """
+        return await self._choose(targets, most_relays=most_relays, current=current or {})
+
+    async def _choose(
+        self,
+        targets: Mapping[str, OutboxTarget],
+        *,
+        most_relays: int | None = None,
+        current: Mapping[str, Collection[str]] | None = None,
+        turn: bool = False,
+    ) -> dict[str, ChosenRelays]:
         authors = await self._find_authors(targets)
-        lists = await self.lists_of(author for author in authors.values() if author)
-        named: dict[str, Sequence[str]] = {}
-        for key, author in authors.items():
-            found = lists.get(author) if author else None
-            named[key] = found.read if found else ()
-        chosen = choose_many(named, self._choice, most_relays=most_relays)
+        named, also, evidence = await self._candidates(targets, authors)
+        if turn:
+            ((key, urls),) = named.items()
+            one = choose(urls, self._choice, also=also.get(key, ()), evidence=evidence, turn=True)
+            chosen = {key: one}
+        else:
+            chosen = choose_many(
+                named,
+                self._choice,
+                most_relays=most_relays,
+                also=also,
+                evidence=evidence,
+                current=current or {},
+            )
         return {
             key: one
             if one.relays
             else msgspec.structs.replace(one, why=self._why(targets[key], authors[key], one))
             for key, one in chosen.items()
         }
+
+    async def ranked(self, target: OutboxTarget) -> tuple[ChosenRelays, list[RankedRelay]]:
+        """Return the relays of a target, and all that were considered for it, best first.
+
+        Those of its author's list come first, then those of people who usually answer.
+        """
+        targets = {"": target}
+        authors = await self._find_authors(targets)
+        named, also, evidence = await self._candidates(targets, authors)
+        listed, added = list(named[""]), list(also.get("", ()))
+        chosen = await self._choose(targets)
+        return chosen[""], [
+            *rank(listed, evidence),
+            *rank([url for url in added if url not in listed], evidence),
+        ]
+
+    async def _candidates(
+        self, targets: Mapping[str, OutboxTarget], authors: Mapping[str, str | None]
+    ) -> tuple[dict[str, Sequence[str]], dict[str, list[str]], dict[str, RelayEvidence]]:
+        """Return by target the relays of its list, and of those who answer, and what is known."""
+        lists = await self.lists_of(author for author in authors.values() if author)
+        named: dict[str, Sequence[str]] = {}
+        for key, author in authors.items():
+            found = lists.get(author) if author else None
+            named[key] = found.read if found else ()
+        also = await self._where_answers_are(targets, authors)
+        return named, also, await self._evidence(targets, named, also)
+
+    async def _where_answers_are(
+        self, targets: Mapping[str, OutboxTarget], authors: Mapping[str, str | None]
+    ) -> dict[str, list[str]]:
+        """Return the relays to which those write who usually answer, most of them first."""
+        if self.experience is None:
+            return {}
+        found: dict[str, list[str]] = {}
+        for key, target in targets.items():
+            author = authors[key]
+            if author is None or not target.answers:
+                continue
+            lists = await self.experience.answerers(author, target.answers)
+            times = Counter(url for one in lists for url in one.write)
+            found[key] = [url for url, _ in times.most_common(MOST_ADDED)]
+        return found
+
+    async def _evidence(
+        self,
+        targets: Mapping[str, OutboxTarget],
+        named: Mapping[str, Sequence[str]],
+        also: Mapping[str, Sequence[str]],
+    ) -> dict[str, RelayEvidence]:
+        """Return what is known of each relay that may be chosen.
+
+        Questions of several names share it: what a relay refused of one is then left out.
+        """
+        listed = [url for urls in named.values() for url in urls]
+        if self.experience is None or not (listed or also):
+            return {}
+        added = Counter(url for urls in also.values() for url in urls)
+        urls = list(dict.fromkeys([*listed, *added]))
+        names = {one.question for one in targets.values()}
+        name = names.pop() if len(names) == 1 else ""
+        found = await self.experience.evidence(urls, name)
+        live = await self._live_of(listed)
+        return {
+            url: msgspec.structs.replace(
+                found.get(url, NO_EVIDENCE), live=url in live, answerers=added[url]
+            )
+            for url in urls
+        }
+
+    async def _live_of(self, relays: Iterable[str]) -> set[str]:
+        """Return those of the relays of lists that a monitor reached.
+
+        Monitors' events are read from the relays that gave the lists, which know these relays
+        already. If none answers, no relay is live.
+        """
+        if not self._choice.monitors:
+            return set()
+        now, urls = self._now(), list(dict.fromkeys(relays))
+        kept = {u: one for u in urls if (one := self._live.get(u)) and now - one[0] < self._keep}
+        for batch in _batches([url for url in urls if url not in kept], IDS_AT_ONCE):
+            asked = live_request(batch, self._choice.monitors, now)
+            try:
+                events = await self._fetch(self._lists_from, [asked]) if self._lists_from else ()
+            except NoAnswer:
+                continue
+            live = live_relays((one.event for one in events), asked, now)
+            kept |= {url: (now, url in live) for url in batch}
+        self._live |= kept
+        while len(self._live) > self._most:
+            self._live.popitem(last=False)
+        return {url for url, (_, is_live) in kept.items() if is_live}
 
     def _why(
         self, target: OutboxTarget, author: str | None, chosen: ChosenRelays, use: str = "read from"
@@ -184,8 +341,12 @@ class RelayFinder:
         if kept is None or kept[1] is None or kept[1].created_at < found.created_at:
             self._put(found.author, found)
 
+    @property
+    def _lists_from(self) -> tuple[str, ...]:
+        return self._choice.indexers or self._choice.defaults or self._choice.own
+
     async def _fetch_lists(self, authors: Sequence[str]) -> None:
-        where = self._choice.indexers or self._choice.defaults or self._choice.own
+        where = self._lists_from
         asked = Filter(kinds=[RELAY_LIST], authors=authors)
         try:
             events = await self._fetch(where, [asked]) if where else ()

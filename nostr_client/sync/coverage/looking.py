@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from nostr_client.codecs.filters import Filter
-from nostr_client.codecs.kinds import DELETION, is_addressable, is_replaceable
+from nostr_client.codecs.kinds import DELETION, VANISH, is_addressable, is_replaceable
 from nostr_client.network.relay_state import RelayStatus
 from nostr_client.network.waiting import task_group
 from nostr_client.options import ReadBudget
+from nostr_client.store.rules import is_deletable, vanishes_here
 from nostr_client.sync.coverage.by_ids import IdComparison
 from nostr_client.sync.coverage.matrix import (
     READ,
@@ -42,6 +43,10 @@ if TYPE_CHECKING:
 KINDS: Final = (0, 1, 3, 5, 6, 7, 16, 62, 1111, 9802, 10002, 30023)
 """Kinds that people write and want to keep: profile, notes, follows, deletions, reposts, reactions,
 requests to vanish, comments, highlights, relay lists and articles."""
+
+MOST_VANISHED: Final = 100
+"""Events from before a request to vanish after which a relay is read no further: a few show that it
+ignores the request."""
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,8 +85,9 @@ async def look(
     ids = IdComparison(store, memory, options, now, rand)
     for kind in question.kinds:
         await looking.kind(kind, ids)
-    if DELETION not in question.kinds:
-        await looking.deletions()
+    if READ - set(question.kinds):
+        await looking.requests()
+    await looking.vanished()
     await looking.test(rand)
     return looking.coverage()
 
@@ -104,6 +110,7 @@ class _Looking:
         self._local: dict[int, frozenset[str]] = {}
         self._events: dict[str, Event] = {}
         self._tested = SampleTest()
+        self._vanished: dict[str, frozenset[str]] = {}
         self._out: dict[str, str] = {}
         """Why a relay gets no more requests: it cannot be reached."""
 
@@ -118,9 +125,12 @@ class _Looking:
             for name, relay in left:
                 group.create_task(self._by_events(name, relay, kind, filter))
 
-    async def deletions(self) -> None:
-        """Read deletions if their kind is not requested: they decide what counts."""
-        filter = self._question.of(DELETION)
+    async def requests(self) -> None:
+        """Read requests to delete and to vanish of kinds that are not asked for: they decide what
+        counts, and what a repair may send."""
+        asked = self._question
+        kinds = sorted(READ - set(asked.kinds))
+        filter = Filter(authors=[asked.author], kinds=kinds, since=asked.since)
         if self._store is not None:
             self._take(await self._store.query([filter]))
         async with task_group() as group:
@@ -131,6 +141,31 @@ class _Looking:
             ]
         for task in tasks:
             self._take(task.result().events.values())
+
+    async def vanished(self) -> None:
+        """Ask each relay from which the author vanished what it serves from before the request.
+
+        An id has no time, so a few of these events are read.
+        """
+        async with task_group() as group:
+            for name, relay in self._relays:
+                until = self._vanished_until(relay.url)
+                if until is not None and name not in self._out:
+                    group.create_task(self._serves_still(name, relay, until))
+
+    def _vanished_until(self, url: str) -> int | None:
+        """Return the time of the newest request to vanish from a relay, in Unix seconds."""
+        named = (one for one in self._events.values() if one.kind == VANISH)
+        return max((one.created_at for one in named if vanishes_here(one, {url})), default=None)
+
+    async def _serves_still(self, name: str, relay: Relay, until: int) -> None:
+        asked = self._question
+        kinds = [kind for kind in asked.kinds if is_deletable(kind)]
+        if not kinds:
+            return
+        filter = Filter(authors=[asked.author], kinds=kinds, since=asked.since, until=until)
+        held = await read_held(relay, filter, ReadBudget(events=MOST_VANISHED))
+        self._vanished[name] = frozenset(held.events)
 
     async def test(self, rand: random.Random) -> None:
         """Fetch samples of the ids that one relay alone names, without those that are deleted."""
@@ -154,6 +189,7 @@ class _Looking:
             local=self._local,
             events=self._events,
             tested=self._tested,
+            vanished=self._vanished,
         )
 
     async def _look_here(self, kind: int, filter: Filter) -> None:

@@ -97,7 +97,8 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     `cells`: by relay (as the user wrote it) and kind. `local`: ids of a kind in the store.
     `events`: those that were read, by id: versions and deletions. `gone`: what is deleted.
     `unions`: by kind, the ids that count, over store and relays: confirmed, newest versions, not
-    deleted. `unconfirmed`: by kind, ids that relays name and nothing confirms.
+    deleted. `unconfirmed`: by kind, ids that relays name and nothing confirms. `vanished`: by
+    relay, ids that it serves although the author asked it to vanish with them (kind 62).
     """
 
     author: str
@@ -109,6 +110,7 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     gone: DeletedIds = DeletedIds()
     unions: dict[int, frozenset[str]] = {}
     unconfirmed: dict[int, frozenset[str]] = {}
+    vanished: dict[str, frozenset[str]] = {}
 
     def cell(self, relay: str, kind: int) -> CoverageCell:
         """Return what a relay has of a kind."""
@@ -133,8 +135,32 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
 
     def undeleted(self, relay: str) -> frozenset[str]:
         """Return ids that a relay still has although their author deleted them."""
-        held = frozenset().union(*(one.held for one in self.cells[relay].values()))
-        return _deleted(held, self.events, self.gone)
+        held = self._of(relay)
+        return _deleted(held, self.events, self.gone) | self.vanished.get(relay, frozenset())
+
+    def requests_lacking(self, relay: str) -> frozenset[str]:
+        """Return the requests (kinds 5, 62) about events that a relay still has, and lacks itself.
+
+        A repair sends these. Empty if the relay was not read to the end of their kind.
+        """
+        served, held = self.undeleted(relay), self._of(relay)
+        named = frozenset(
+            {kind for kind in READ if self.cells[relay].get(kind, CoverageCell()).whole}
+        )
+        return frozenset(
+            one.id
+            for one in self.events.values()
+            if one.kind in named and one.id not in held and self._is_about(one, relay, served)
+        )
+
+    def _is_about(self, request: Event, relay: str, served: frozenset[str]) -> bool:
+        if request.kind == VANISH:
+            return bool(served & self.vanished.get(relay, frozenset()))
+        return bool(_deleted(served, self.events, DeletedIds.of([request])))
+
+    def _of(self, relay: str) -> frozenset[str]:
+        """Return all ids that a relay has."""
+        return frozenset().union(*(one.held for one in self.cells[relay].values()))
 
     def holders(self, event_id: str) -> list[str]:
         """Return the relays that have an event."""
@@ -166,6 +192,7 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
             "relay": relay,
             "kinds": [self._cell(relay, kind) for kind in self.kinds],
             "deleted_but_served": sorted(self.undeleted(relay)),
+            "requests_lacking": sorted(self.requests_lacking(relay)),
         }
 
     def _cell(self, relay: str, kind: int) -> dict[str, Any]:
@@ -203,10 +230,12 @@ def covered(
     local: Mapping[int, frozenset[str]] = MappingProxyType({}),
     events: Mapping[str, Event] = MappingProxyType({}),
     tested: SampleTest | None = None,
+    vanished: Mapping[str, frozenset[str]] = MappingProxyType({}),
 ) -> Coverage:
     """Return the matrix of cells; `events` are those that were read, deletions included.
 
-    `tested`: what samples of the relays' ids show; None: there were none.
+    `tested`: what samples of the relays' ids show; None: there were none. `vanished`: what relays
+    serve from before a request to vanish.
     """
     gone = DeletedIds.of(one for one in events.values() if one.kind == DELETION)
     old = older(events.values())
@@ -227,6 +256,7 @@ def covered(
         gone=gone,
         unions=unions,
         unconfirmed=unconfirmed,
+        vanished=dict(vanished),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -11,13 +12,21 @@ from nostr_client.codecs import nip19
 from nostr_client.codecs.event import EventTemplate
 from nostr_client.codecs.keys import KeySigner, VerifiedEvent
 from nostr_client.errors import InvalidIdentifier
-from nostr_client.network.outbox import OutboxTarget, RelayChoice, RelayFinder, read_target
+from nostr_client.network.outbox import (
+    OutboxTarget,
+    RelayChoice,
+    RelayEvidence,
+    RelayFinder,
+    parse_relay_list,
+    read_target,
+)
 from nostr_client.network.outbox.finding import NoAnswer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from nostr_client.codecs.filters import Filter
+    from nostr_client.network.outbox import RelayList
 
 A, B, C, INDEX = (f"wss://{x}.example.com" for x in ("a", "b", "c", "index"))
 ALICE = KeySigner(sha256(b"alice").digest())
@@ -162,3 +171,106 @@ async def test_an_indexer_that_is_down_is_said_and_asked_again() -> None:
         assert down.why == f"no indexer answered ({INDEX})"
     fetch.down = False
     assert (await found.relays_for(OutboxTarget(author=ALICE.pubkey))).relays == (A,)
+
+
+class Known:
+    """An experience in memory, and what it was asked."""
+
+    def __init__(
+        self, evidence: dict[str, RelayEvidence], lists: Sequence[VerifiedEvent] = ()
+    ) -> None:
+        self.found = evidence
+        self.lists = [parse_relay_list(one.event) for one in lists]
+        self.asked: list[tuple[str, tuple[int, ...]]] = []
+
+    async def evidence(self, relays: Collection[str], name: str) -> dict[str, RelayEvidence]:
+        return {url: one for url, one in self.found.items() if url in relays}
+
+    async def answerers(self, author: str, kinds: Collection[int]) -> list[RelayList]:
+        self.asked.append((author, tuple(kinds)))
+        return self.lists
+
+
+class Turns(random.Random):
+    """Draws that say whether it is a turn."""
+
+    def __init__(self, *, turn: bool) -> None:
+        super().__init__()
+        self.turn = turn
+
+    def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
+        return 0 if self.turn else start - 1
+
+
+def learning(
+    fetch: Relays, known: Known, *, most: int = 2, turn: bool = False, monitors: Sequence[str] = ()
+) -> RelayFinder:
+    choice = RelayChoice(indexers=(INDEX,), most=most, monitors=tuple(monitors))
+    return RelayFinder(fetch, choice, now=lambda: NOW, experience=known, rand=Turns(turn=turn))
+
+
+SHOWN = RelayEvidence(answered=3, served=3, shown=0b1111, registers=4)
+NOW = 1_800_000_000.0
+
+
+async def test_the_relays_of_a_long_list_are_those_that_served_well() -> None:
+    fetch = Relays(index=[listed(ALICE, 5, A, B, C)])
+    target = OutboxTarget(author=ALICE.pubkey)
+    known = Known({A: RelayEvidence(failed=3), C: SHOWN})
+    assert (await learning(fetch, known).relays_for(target)).relays == (B, C)
+    known = Known({A: SHOWN, C: SHOWN})
+    assert (await learning(fetch, known).relays_for(target)).relays == (A, C)
+    assert (await learning(fetch, known, turn=True).relays_for(target)).relays == (A, B)
+
+
+async def test_a_watch_keeps_its_relays_while_they_answer() -> None:
+    fetch = Relays(index=[listed(ALICE, 5, A, B, C)])
+    targets = {"w": OutboxTarget(author=ALICE.pubkey)}
+    weak = RelayEvidence(answered=3, served=3, shown=1, registers=4)
+    finder = learning(fetch, Known({A: weak, B: SHOWN, C: SHOWN}), most=1)
+    assert (await finder.relays_for_many(targets))["w"].relays == (B,)
+    kept = await finder.relays_for_many(targets, current={"w": (A,)})
+    assert kept["w"].relays == (A,)
+
+
+async def test_answers_are_looked_for_where_those_write_who_usually_answer() -> None:
+    fetch = Relays(index=[listed(ALICE, 5, A)])
+    known = Known({}, [listed(BOB, 5, B)])
+    finder = learning(fetch, known)
+    replies = OutboxTarget(author=ALICE.pubkey, question="replies", answers=(1,))
+    chosen = await finder.relays_for(replies)
+    assert chosen.relays == (A, B)
+    assert chosen.strangers == {A, B}
+    assert known.asked == [(ALICE.pubkey, (1,))]
+    assert (await finder.relays_for(OutboxTarget(author=ALICE.pubkey))).relays == (A,)
+    _, ranked = await finder.ranked(replies)
+    assert [(one.relay, one.evidence.answerers) for one in ranked] == [(A, 0), (B, 1)]
+    assert {relays for relays, _ in fetch.asked} == {(INDEX,)}
+
+
+async def test_monitors_are_read_where_lists_are_and_only_about_relays_of_lists() -> None:
+    tags = (("d", f"{C}/"),)
+    word = BOB.sign_now(EventTemplate(kind=30166, tags=tags, created_at=int(NOW) - 60))
+    fetch = Relays(index=[listed(ALICE, 5, A, B, C), word])
+    known = Known({}, [listed(BOB, 5, "wss://mine.example.com")])
+    finder = learning(fetch, known, most=1, monitors=[BOB.pubkey])
+    target = OutboxTarget(author=ALICE.pubkey, question="replies", answers=(1,))
+    assert (await finder.relays_for(target)).relays == (C,)
+    assert (await finder.relays_for(target)).relays == (C,)
+    (asked,) = [(relays, one) for relays, one in fetch.asked if one.kinds == (30166,)]
+    assert asked[0] == (INDEX,)
+    assert set(dict(asked[1].tags)["#d"]) == {x for url in (A, B, C) for x in (url, f"{url}/")}
+
+
+async def test_a_monitor_that_no_relay_has_removes_nothing() -> None:
+    class Half(Relays):
+        async def __call__(
+            self, relays: Sequence[str], filters: Sequence[Filter]
+        ) -> list[VerifiedEvent]:
+            if filters[0].kinds == (30166,):
+                raise NoAnswer
+            return await super().__call__(relays, filters)
+
+    fetch = Half(index=[listed(ALICE, 5, A, B)])
+    finder = learning(fetch, Known({}), monitors=[BOB.pubkey])
+    assert (await finder.relays_for(OutboxTarget(author=ALICE.pubkey))).relays == (A, B)

@@ -1,0 +1,153 @@
+"""`nostr-client relay rank`: which relays would be asked first, and why."""
+
+from __future__ import annotations
+
+import time
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nostr_client.cli.entry import NO_RELAY, OK, run_async
+from nostr_client.cli.output import json_option, print_json, print_table, say
+from nostr_client.cli.place import StoreOrAgent, store_option
+from nostr_client.cli.questions import (
+    NAMES,
+    deny_option,
+    indexer_option,
+    monitor_option,
+    most_option,
+    relay_choice,
+)
+from nostr_client.cli.relays import network_options, timeout_option
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nostr_client.count.claims import StoredExperience
+    from nostr_client.network.outbox import ChosenRelays, RankedRelay
+    from nostr_client.options import Options
+
+
+@click.command("rank")
+@click.argument("what", metavar="[WHAT]", type=click.Choice(NAMES), required=False)
+@click.argument("target", metavar="[TARGET]", required=False)
+@indexer_option
+@deny_option
+@most_option
+@monitor_option
+@timeout_option
+@store_option
+@network_options(strangers=True)
+@json_option
+@click.pass_context
+def rank_relays(
+    ctx: click.Context,
+    /,
+    what: str | None,
+    target: str | None,
+    store: Path | None,
+    as_json: bool,
+    **how: Any,
+) -> None:
+    """Show which relays a count of WHAT about TARGET would ask, best first, and why.
+
+    Without a question: every relay that the stored questions were asked, and no relay is asked for
+    it. The evidence comes from the stored claims: answers, refusals and failures of the last 7
+    days, and the people that relays showed in the last 30. Exit code 3 if there is no relay to ask.
+    """
+    if (what is None) is not (target is None):
+        raise click.UsageError("give WHAT and TARGET, or neither")
+    if what is not None and not how["indexers"]:
+        raise click.UsageError("give --indexer, where the target's relay list is looked up")
+    ranking = _rank(StoreOrAgent(store).there, what, target, **how)
+    chosen, ranked = run_async(ranking)
+    if as_json:
+        print_json([_as_dict(n, one, chosen) for n, one in enumerate(ranked, 1)])
+    else:
+        _show(ranked, chosen)
+    ctx.exit(NO_RELAY if chosen is not None and not chosen.relays else OK)
+
+
+async def _rank(
+    path: Path, what: str | None, target: str | None, **how: Any
+) -> tuple[ChosenRelays | None, list[RankedRelay]]:
+    """Read a store's file, also beside the agent that writes it."""
+    from nostr_client.count.claims import CLAIMS, StoredExperience
+    from nostr_client.errors import SchemaTooOld
+    from nostr_client.network.outbox.evidence import rank
+    from nostr_client.store.sqlite import SqliteStore
+
+    known = None
+    async with AsyncExitStack() as stack:
+        try:
+            opened = await SqliteStore.open(path, read_only=True, migrations=[CLAIMS])
+        except SchemaTooOld:  # nothing was counted with this store
+            pass
+        else:
+            store = await stack.enter_async_context(opened)
+            known = StoredExperience(store.database, store, time.time)
+        if what is not None and target is not None:
+            return await _considered(known, what, target, **how)
+        urls = [] if known is None else await known.relays()
+        return None, rank(urls, {} if known is None else await known.evidence(urls, ""))
+
+
+async def _considered(
+    known: StoredExperience | None,
+    what: str,
+    target: str,
+    *,
+    indexers: tuple[str, ...],
+    denied: tuple[str, ...],
+    most: int,
+    monitors: tuple[str, ...],
+    timeout: float,
+    network: Options,
+) -> tuple[ChosenRelays, list[RankedRelay]]:
+    from dataclasses import replace
+
+    from nostr_client.count import canonical
+    from nostr_client.count.queries import target_of
+    from nostr_client.network.outbox import PoolFetch, RelayFinder
+    from nostr_client.network.pool import RelayPool
+
+    choice = relay_choice(indexers, denied, most, monitors)
+    assert choice is not None
+    choice = replace(choice, connection=network.connection)
+    async with RelayPool(options=network) as pool:
+        fetch = PoolFetch(pool, choice, timeout)
+        finder = RelayFinder(fetch, choice, now=time.time, experience=known)
+        return await finder.ranked(target_of(canonical(what, target)))
+
+
+def _as_dict(place: int, one: RankedRelay, chosen: ChosenRelays | None) -> dict[str, Any]:
+    found = one.evidence
+    asked = {} if chosen is None else {"chosen": one.relay in chosen.relays}
+    return asked | {
+        "place": place,
+        "relay": one.relay,
+        "answered": found.answered,
+        "refused": found.refused,
+        "failed": found.failed,
+        "latency_ms": None if found.latency_ms is None else round(found.latency_ms, 1),
+        "shows": one.holds,
+        "adds": one.adds,
+        "live": found.live,
+        "answerers": found.answerers,
+        "why": one.why,
+    }
+
+
+def _show(ranked: list[RankedRelay], chosen: ChosenRelays | None) -> None:
+    asked = () if chosen is None else chosen.relays
+    rows = [
+        (f"{n}{'*' if one.relay in asked else ''}", one.relay, one.why)
+        for n, one in enumerate(ranked, 1)
+    ]
+    if rows:
+        print_table(("", "relay", "why"), rows)
+    if chosen is not None:
+        say(chosen.lack or "* is asked")
+    elif not rows:
+        say("no relay was asked yet: count with --store first")

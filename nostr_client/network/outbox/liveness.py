@@ -1,0 +1,58 @@
+"""What monitors say of relays (NIP-66, kind 30166): that they reached one, and when. Pure.
+
+A monitor publishes an event for each relay that is online, so a relay without one is unknown, not
+dead. Source: NIP-66.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.kinds import RELAY_DISCOVERY
+from nostr_client.codecs.relay_url import normalize
+from nostr_client.errors import InvalidRelayURL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from nostr_client.codecs.event import Event
+
+LIVE_FOR_S: Final = 2 * 86_400.0
+"""Seconds that a monitor's word counts: most look every hour, some once a day."""
+
+AHEAD_S: Final = 600.0
+"""Seconds that a monitor's clock may be ahead; an event of the future would count for ever."""
+
+
+def live_request(relays: Iterable[str], monitors: Sequence[str], now: float) -> Filter:
+    """Return the filter for what monitors say of these relays, by normalised URL.
+
+    The `d` tag is a normalised URL, and monitors write the one without a path with a slash.
+    """
+    urls = [spelled for url in relays for spelled in (url, f"{url}/")]
+    return Filter(
+        kinds=[RELAY_DISCOVERY],
+        authors=monitors,
+        since=max(0, int(now - LIVE_FOR_S)),
+        tags={"#d": urls},
+    )
+
+
+def live_relays(events: Iterable[Event], asked: Filter, now: float) -> set[str]:
+    """Return the relays, by normalised URL, that the events of a request say are live."""
+    found = set()
+    for event in events:
+        if not asked.matches(event) or event.created_at > now + AHEAD_S:
+            continue
+        for tag in event.tags:
+            if tag[0] == "d" and len(tag) > 1 and (url := _url(tag[1])) is not None:
+                found.add(url)
+    return found
+
+
+def _url(text: str) -> str | None:
+    try:
+        return normalize(text)
+    except InvalidRelayURL:
+        return None
