@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from bench.dataset import cached
 from bench.report import Report, arguments
 from nostr_client.codecs.private_kinds import PublicEvents
-from nostr_client.store.sql.copy import Chosen, export_sqlite
+from nostr_client.store.sql.copy import CopySelection, export_sqlite
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.sync.event_files import form_of, opened, writer
 from nostr_client.sync.jsonl import import_jsonl
@@ -44,7 +44,7 @@ async def export(store: Path, target: Path) -> None:
     """Write the public events of a store in the form that the name says."""
     form = form_of(target.name, None)
     if form == "sqlite":
-        export_sqlite(store, target, Chosen(), int(time.time()))
+        export_sqlite(store, target, CopySelection(), int(time.time()))
         return
     async with await SqliteStore.open(store, read_only=True) as one:
         with writer(target, form) as write:
