@@ -276,9 +276,9 @@ class _Refusals:
         if table.startswith("sqlite_"):
             return self._hint(table)  # no view can have such a name and hide it
         ours = schema == self._schema or table.startswith(self._schema)
-        # No column is read, only rows are counted: of a view, which names the table below it, or of a
-        # name that the statement defines (WITH). Hidden tables are empty views here, and a virtual
-        # table is refused where its columns are declared.
+        # Rows are counted, and no column is read: of a view, which names the table below it, or of
+        # a name that the statement defines (WITH). Hidden tables are empty views here, and a
+        # virtual table is refused where its columns are declared.
         counted = not column and schema is None
         if table in self._views:
             self.read.add((table, column))
