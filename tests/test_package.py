@@ -24,6 +24,24 @@ SNIPPET = (ROOT / "examples" / "count_followers.py").read_text("utf-8")
 CONSOLE = ("nostr-client", "nostr-agent", "nostr-tui")
 
 
+OPENED = """
+import asyncio
+from nostr_client.errors import NetworkError
+from tui.app import TallyApp
+
+def locate():
+    raise NetworkError("no agent")
+
+async def press(pilot):
+    await pilot.press("2")
+    print(pilot.app.page_name)
+    pilot.app.exit()
+
+asyncio.run(TallyApp(locate).run_async(headless=True, size=(100, 30), auto_pilot=press))
+"""
+"""Open the terminal application as `nostr-tui` does, and go to the page of the relays."""
+
+
 def interpreter(version: str) -> str:
     """A Python of that version: on the PATH, or kept by pyenv; else a skip."""
     for one in sorted((Path.home() / ".pyenv" / "versions").glob(f"{version}.*/bin/python")):
@@ -182,5 +200,7 @@ async def test_every_python_and_both_ends_of_the_dependencies(
         said = await asyncio.to_thread(run, bin_ / name, "--version", cwd=tmp_path)
         assert __version__ in said
         assert "Usage" in await asyncio.to_thread(run, bin_ / name, "--help", cwd=tmp_path)
+    said = await asyncio.to_thread(run, bin_ / "python", "-c", OPENED, cwd=tmp_path)
+    assert said.strip() == "relays"
     await asyncio.to_thread(run, bin_ / "nostr-agent", "init", cwd=tmp_path)
     await asyncio.to_thread(run, bin_ / "nostr-agent", "check", cwd=tmp_path)

@@ -9,7 +9,7 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
-from textual.app import App
+from textual.app import App, ScreenStackError
 
 from nostr_client.errors import InvalidInput, NostrTallyError
 from tui import format
@@ -143,6 +143,14 @@ class TallyApp(App[None]):
         """What changes all that is drawn: with ASCII alone, every sign."""
         found = super().get_line_filters()
         return [*found, PLAIN_SIGNS] if self.glyphs is ASCII else found
+
+    def clear_selection(self) -> None:
+        """Clear the selected text; there is none while the first page is made.
+
+        On Python 3.12 and later, Textual makes the widgets of a page before the page is on a stack.
+        """
+        with contextlib.suppress(ScreenStackError):
+            super().clear_selection()
 
     # News.
 

@@ -29,6 +29,7 @@ from nostr_client.store.sql.views import (
     VIEWS,
     WATCH_HISTORY,
     View,
+    private_condition,
     visible_events,
     visible_tags,
 )
@@ -49,6 +50,15 @@ _SEARCHED: Final = f"kind NOT IN ({', '.join(map(str, sorted(ENCRYPTED)))})"
 _EVENT_COLUMNS: Final = "id, pubkey, created_ts, kind, tags, content, sig"
 _SEARCH_BYTES: Final = 64 * 2**20
 """Bytes of words that FTS5 collects before it writes a segment: fewer segments to merge."""
+
+_SETTINGS: Final = (
+    "page_size = 16384",  # most rows have a few hundred bytes, some a hundred kilobytes
+    "journal_mode = OFF",  # a copy that is not finished is removed
+    "synchronous = OFF",
+    "cache_size = -200000",
+    "analysis_limit = 1000",
+)
+"""Settings of the new file alone."""
 
 _ROWS: Final = 500
 """Rows fetched at once: a follow list takes about a hundred kilobytes."""
@@ -94,14 +104,13 @@ def _copied(
 ) -> tuple[int, int]:
     os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     with closing(sqlite3.connect(file_uri(part, "rw"), isolation_level=None, uri=True)) as conn:
-        conn.execute("PRAGMA journal_mode = OFF")
-        conn.execute("PRAGMA synchronous = OFF")
-        conn.execute("PRAGMA cache_size = -200000")
+        for setting in _SETTINGS:
+            conn.execute(f"PRAGMA {setting}")
         conn.execute("ATTACH ? AS store", (file_uri(store, "ro"),))
         with closing(sqlite3.connect(file_uri(store, "ro"), uri=True)) as check:
             check_current(check, [STORE])
         conn.execute("BEGIN")
-        _create_visible(conn, chosen, now)
+        left_out = _create_visible(conn, chosen, now)
         views = [view for view in VIEWS if chosen.private or view not in OWN]
         for done, view in enumerate(views):
             _create_table(conn, view)
@@ -109,22 +118,22 @@ def _copied(
                 progress(done + 1, len(views) + 1)
         _create_search(conn)
         (number,) = conn.execute("SELECT count(*) FROM main.events").fetchone()
-        left_out = 0
-        if chosen.ids is None and not chosen.private:
-            everything = visible_events("store", now, None)
-            left_out = conn.execute(f"SELECT count(*) FROM ({everything})").fetchone()[0] - number
         conn.execute("COMMIT")
         conn.execute("ANALYZE main")
         if progress is not None:
             progress(len(views) + 1, len(views) + 1)
-    return int(number), int(left_out)
+    return int(number), left_out
 
 
-def _create_visible(conn: sqlite3.Connection, chosen: CopySelection, now: int) -> None:
-    """Make the events to copy and their tags temporary views."""
+def _create_visible(conn: sqlite3.Connection, chosen: CopySelection, now: int) -> int:
+    """Make the events to copy and their tags temporary views; return how many private events they
+    leave out."""
     add_functions(conn)
-    everything = chosen.private or chosen.ids is not None
-    select = visible_events("store", now, None if everything else frozenset())
+    select = visible_events("store", now, None)
+    left_out = 0
+    if chosen.ids is None and not chosen.private:
+        left_out = _create_private(conn, select)
+        select += " AND e.seq NOT IN (SELECT seq FROM temp.private)"
     if chosen.ids is not None:
         conn.execute("CREATE TEMP TABLE chosen (id BLOB PRIMARY KEY) WITHOUT ROWID")
         rows = ((one,) for one in chosen.ids)
@@ -132,6 +141,15 @@ def _create_visible(conn: sqlite3.Connection, chosen: CopySelection, now: int) -
         select += " AND e.id IN (SELECT id FROM temp.chosen)"
     conn.execute(f"CREATE TEMP VIEW visible AS {select}")
     conn.execute(f"CREATE TEMP VIEW visible_tags AS {visible_tags('temp.visible')}")
+    return left_out
+
+
+def _create_private(conn: sqlite3.Connection, events: str) -> int:
+    """Make a table of the private ones among some events, so that each is examined once; return
+    their number."""
+    conn.execute("CREATE TEMP TABLE private (seq INTEGER PRIMARY KEY)")
+    private = f"{events} AND {private_condition(frozenset())}"
+    return conn.execute(f"INSERT INTO private SELECT seq FROM ({private})").rowcount
 
 
 def _create_table(conn: sqlite3.Connection, view: View) -> None:

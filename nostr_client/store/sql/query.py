@@ -276,8 +276,10 @@ class _Refusals:
         if table.startswith("sqlite_"):
             return self._hint(table)  # no view can have such a name and hide it
         ours = schema == self._schema or table.startswith(self._schema)
-        counted = table in self._hidden and not column and schema is None
-        # count(*) of a view names the table below it; of a hidden table, the view that replaces it
+        # Rows are counted, and no column is read: of a view, which names the table below it, or of
+        # a name that the statement defines (WITH). Hidden tables are empty views here, and a
+        # virtual table is refused where its columns are declared.
+        counted = not column and schema is None
         if table in self._views:
             self.read.add((table, column))
         if ours or counted or table in self._views or table in _JSON:

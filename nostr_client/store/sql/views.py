@@ -150,9 +150,10 @@ FOLLOWERS: Final = View(
         _AT,
         _TS,
     ),
-    f"""SELECT DISTINCT t.value AS followed, lower(hex(t.pubkey)) AS follower,
- lower(hex(t.id)) AS event_id, {_iso("t.created_at")} AS created_at, t.created_at AS created_ts
- FROM {{tags}} t WHERE t.kind = 3 AND t.name = 'p' AND {_HEX_KEY}""",
+    f"""SELECT f.value AS followed, lower(hex(f.pubkey)) AS follower,
+ lower(hex(f.id)) AS event_id, {_iso("f.created_at")} AS created_at, f.created_at AS created_ts
+ FROM (SELECT t.value, t.pubkey, t.id, t.created_at FROM {{tags}} t
+ WHERE t.kind = 3 AND t.name = 'p' AND {_HEX_KEY} GROUP BY t.value, t.pubkey) f""",
     key=("followed", "follower"),
     indexes=(("follower",),),
 )
@@ -171,12 +172,15 @@ REACTIONS: Final = View(
         _AT,
         _TS,
     ),
-    f"""SELECT r.target AS target, r.pubkey AS pubkey, reaction_label(r.content) AS reaction,
- r.event_id AS event_id, {_iso("r.created_at")} AS created_at, r.created_at AS created_ts FROM (
- SELECT reacted_to(e.tags) AS target, lower(hex(e.pubkey)) AS pubkey, e.content,
- lower(hex(e.id)) AS event_id, e.created_at FROM {{events}} e WHERE e.kind = 7
- UNION SELECT t.value, lower(hex(t.pubkey)), t.content, lower(hex(t.id)), t.created_at
- FROM {{tags}} t WHERE t.kind = 7 AND t.name = 'a') r WHERE r.target IS NOT NULL""",
+    f"""SELECT r.target AS target, lower(hex(r.pubkey)) AS pubkey,
+ reaction_label(r.content) AS reaction, lower(hex(r.id)) AS event_id,
+ {_iso("r.created_at")} AS created_at, r.created_at AS created_ts FROM (
+ SELECT target, pubkey, content, id, created_at FROM (
+ SELECT reacted_to(e.tags) AS target, e.pubkey, e.content, e.id, e.created_at
+ FROM {{events}} e WHERE e.kind = 7
+ UNION ALL SELECT t.value, t.pubkey, t.content, t.id, t.created_at
+ FROM {{tags}} t WHERE t.kind = 7 AND t.name = 'a')
+ WHERE target IS NOT NULL GROUP BY id, pubkey, target) r""",
     key=("event_id", "target"),
     indexes=(("target",),),
 )
@@ -185,10 +189,11 @@ REPOSTS: Final = View(
     "reposts",
     "A repost (kinds 6 and 16) of an event, or of an address (kind 16) (NIP-18).",
     (_TARGET, _BY, _ID, _AT, _TS),
-    f"""SELECT DISTINCT t.value AS target, lower(hex(t.pubkey)) AS pubkey,
- lower(hex(t.id)) AS event_id, {_iso("t.created_at")} AS created_at, t.created_at AS created_ts
- FROM {{tags}} t WHERE t.value IS NOT NULL
- AND ((t.kind IN (6, 16) AND t.name = 'e') OR (t.kind = 16 AND t.name = 'a'))""",
+    f"""SELECT r.value AS target, lower(hex(r.pubkey)) AS pubkey,
+ lower(hex(r.id)) AS event_id, {_iso("r.created_at")} AS created_at, r.created_at AS created_ts
+ FROM (SELECT t.value, t.pubkey, t.id, t.created_at FROM {{tags}} t WHERE t.value IS NOT NULL
+ AND ((t.kind IN (6, 16) AND t.name = 'e') OR (t.kind = 16 AND t.name = 'a'))
+ GROUP BY t.id, t.pubkey, t.value) r""",
     key=("event_id", "target"),
     indexes=(("target",),),
 )
@@ -204,12 +209,11 @@ REPLIES: Final = View(
         _AT,
         _TS,
     ),
-    f"""SELECT r.target AS target, r.pubkey AS pubkey, r.place AS place, r.event_id AS event_id,
- {_iso("r.created_at")} AS created_at, r.created_at AS created_ts
- FROM (SELECT DISTINCT t.value AS target, reply_place(t.raw, t.value) AS place,
- lower(hex(t.pubkey)) AS pubkey, lower(hex(t.id)) AS event_id, t.created_at
- FROM {{tags}} t WHERE t.kind = 1 AND t.name IN ('e', 'a') AND t.value IS NOT NULL) r
- WHERE r.place IS NOT NULL""",
+    f"""SELECT r.target AS target, lower(hex(r.pubkey)) AS pubkey, r.place AS place,
+ lower(hex(r.id)) AS event_id, {_iso("r.created_at")} AS created_at, r.created_at AS created_ts
+ FROM (SELECT t.value AS target, reply_place(t.raw, t.value) AS place, t.pubkey, t.id, t.created_at
+ FROM {{tags}} t WHERE t.kind = 1 AND t.name IN ('e', 'a') AND t.value IS NOT NULL
+ GROUP BY t.id, t.pubkey, t.value) r WHERE r.place IS NOT NULL""",
     key=("event_id", "target"),
     indexes=(("target",),),
 )
@@ -323,13 +327,24 @@ def visible_events(schema: str, now: int, named: Collection[int] | None) -> str:
     `named`: private kinds that are visible; None: all of them. The SELECT ends in a condition, so
     that a caller can append another.
     """
-    shown = f"(e.exp IS NULL OR e.exp > {now:d})"
-    if named is not None:
-        shown += f" AND NOT ({_may_be_private(named)} AND is_private(e.kind, e.tags, e.content))"
+    shown = "" if named is None else f" AND NOT {private_condition(named)}"
     return (
         "SELECT e.seq, e.id, u.pubkey, e.created_at, e.kind, e.tags, e.content, e.sig, e.exp"
-        f" FROM {schema}.event e JOIN {schema}.author u ON u.a = e.a WHERE {shown}"
+        f" FROM {schema}.event e JOIN {schema}.author u ON u.a = e.a"
+        f" WHERE (e.exp IS NULL OR e.exp > {now:d}){shown}"
     )
+
+
+def private_condition(named: Collection[int]) -> str:
+    """Return the condition that an event `e` is private and its kind is not named."""
+    return f"({_may_be_private(named)} AND is_private(e.kind, e.tags, e.content))"
+
+
+_TAGS_TEXT: Final = (
+    "CASE WHEN instr(e.tags, CAST('\\u0000' AS BLOB)) THEN tags_json(e.tags)"
+    " ELSE CAST(e.tags AS TEXT) END"
+)
+"""The tags as JSON that SQLite reads; the few with an escaped NUL go through Python."""
 
 
 def visible_tags(events: str) -> str:
@@ -338,7 +353,7 @@ def visible_tags(events: str) -> str:
         "SELECT e.id, e.pubkey, e.created_at, e.kind, e.content, e.tags AS raw,"
         " j.key AS position, json_extract(j.value, '$[0]') AS name,"
         " json_extract(j.value, '$[1]') AS value, j.value AS tag"
-        f" FROM {events} e, json_each(tags_json(e.tags)) j"
+        f" FROM {events} e, json_each({_TAGS_TEXT}) j"
     )
 
 

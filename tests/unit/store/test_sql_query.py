@@ -116,6 +116,13 @@ def test_private_contents_are_found_by_no_expression(path: Path) -> None:
     assert ask(path, "SELECT content FROM events WHERE kind = 4", private={4}) == [(SECRET,)]
 
 
+def test_rows_of_a_name_that_the_query_defines_are_counted(path: Path) -> None:
+    numbers = "n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9)"
+    assert ask(path, f"WITH RECURSIVE {numbers} SELECT count(*) FROM n") == [(9,)]
+    twice = "WITH e AS (SELECT id FROM events) SELECT count(*), (SELECT count(*) FROM e) FROM e"
+    assert ask(path, twice) == [(2 * EVENTS, 2 * EVENTS)]
+
+
 def test_a_query_that_takes_too_long_is_ended(path: Path) -> None:
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT sum(i) FROM n"
     clock = itertools.count()
