@@ -75,8 +75,8 @@ def by_polars(file: Path, out: Path) -> dict[str, int]:
     from nostr_client import hll
 
     events = pl.scan_parquet(file)
-    names = pl.DataFrame(sorted(TRACKED), schema=["name", "kind"], orient="row")
-    names = names.with_columns(pl.col("kind").cast(pl.Int32)).lazy()
+    tracked = pl.DataFrame(sorted(TRACKED), schema=["name", "kind"], orient="row")
+    names = tracked.with_columns(pl.col("kind").cast(pl.Int32)).lazy()
     tags = (
         events.select("id", "pubkey", "kind", "tags")
         .with_columns(pl.col("tags").str.json_decode(pl.List(pl.List(pl.String))))
