@@ -1,12 +1,13 @@
-"""A whole rebuild by Spark beside the plain engine in the same run, and DuckDB and polars beside
-both on the same tables. On one machine those two are several times faster than Spark: what speaks
-for Spark is bounded memory, signatures in parallel, and the cluster.
+"""A whole rebuild by Spark beside the plain engine in the same run, of an archive and of a store,
+and DuckDB and polars beside both on the same tables. What speaks for Spark is bounded memory,
+signatures in parallel, and the cluster.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,16 +16,13 @@ import time
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
-from agent.reindex import inputs, reference, run
-from agent.reindex.parquet import COLUMNS
+from agent.reindex import inputs, run
 from agent.reindex.protocol import STAGES, Stage
 from agent.reindex.reporter import tree, tree_cpu
-from bench.reindex_events import store_of
+from bench.reindex_events import archive_of, store_of
 from bench.report import Report, arguments
-from nostr_client.store.index_schema import IndexedState
-from nostr_client.store.tombstones import from_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,58 +67,25 @@ class Watched:
             self.peak = max(self.peak, tree_memory(os.getpid()))
 
 
-def rebuild(store: Path, engine: EngineName) -> tuple[Watched, dict[str, Stage]]:
-    """One whole rebuild by its child, as the command does it; the index it makes is thrown away."""
+def rebuild(source: inputs.Input, engine: EngineName) -> tuple[Watched, dict[str, Stage]]:
+    """One whole rebuild by its child, as the command does it; what it makes is thrown away."""
     stages: dict[str, Stage] = {}
 
     def tell(message: object) -> None:
         if isinstance(message, Stage) and message.state == "done":
             stages[message.name] = message
 
-    def call() -> None:
-        source = inputs.Input(kind="store", paths=(str(store),))
-        job, why = run.make_job(source, engine=engine, memory="4g", master="local[2]")
-        result = asyncio.run(run.build(job, why, tell))
-        run.discard(Path(result.built.path))
-
-    work = store.with_name(f"{store.stem}.reindex")
-    subprocess.run(["rm", "-rf", str(work)], check=True)
-    try:
-        return Watched(call), stages
-    finally:
-        subprocess.run(["rm", "-rf", str(work)], check=True)
-
-
-class Registers(NamedTuple):
-    """CPU and wall seconds of numpy in one process: events to the table, and its last step."""
-
-    wall: float
-    cpu: float
-    narrow: float
-
-
-def numpy_registers(store: Path) -> Registers:
-    """From a store's events to hot targets, their authors and registers as Parquet, as Spark's
-    stages events, tags and registers do it; `narrow` is from sorted keys on, nothing written."""
-    start, cpu = time.monotonic(), time.process_time()
-    with closing(inputs.open_store(store)) as conn:
-        read = from_store(conn, IndexedState.of_store(conn).next_seq)
-        made = reference.from_store_rows(read, inputs.Settings(now=0))
-    before = time.process_time()
-    tables = {name: list(made.rows(name)) for name in ("hot", "hot_author")}
-    narrow = time.process_time() - before
     with tempfile.TemporaryDirectory() as name:
-        for table, found in tables.items():
-            _write(found, COLUMNS[table], Path(name) / f"{table}.parquet")
-    return Registers(time.monotonic() - start, time.process_time() - cpu, narrow)
+        out = "" if source.kind == "store" else name
 
+        def call() -> None:
+            job, why = run.make_job(source, engine=engine, out=out, master="local[2]")
+            shutil.rmtree(job.work, ignore_errors=True)
+            result = asyncio.run(run.build(job, why, tell))
+            run.discard(Path(result.built.path))
+            shutil.rmtree(job.work, ignore_errors=True)
 
-def _write(found: list[tuple[Any, ...]], columns: tuple[str, ...], file: Path) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    table = pa.table(dict(zip(columns, zip(*found, strict=True), strict=True)))
-    pq.write_table(table, file, compression="lz4", use_dictionary=False)
+        return Watched(call), stages
 
 
 def parquet_of(store: Path, folder: Path) -> Path:
@@ -144,42 +109,40 @@ def parquet_of(store: Path, folder: Path) -> Path:
     return file
 
 
-def peers(report: Report, store: Path, millions: float) -> None:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        file = parquet_of(store, folder)
-        for peer in ("duckdb", "polars"):
-            command = [sys.executable, "-m", "bench.reindex_peers", peer, str(file), str(folder)]
+def peers(report: Report, name: str, file: Path, millions: float) -> None:
+    """DuckDB, and polars from Parquet, on the same events; they check no id."""
+    for peer in ("duckdb", "polars") if file.suffix == ".parquet" else ("duckdb",):
+        with tempfile.TemporaryDirectory() as out:
+            command = [sys.executable, "-m", "bench.reindex_peers", peer, str(file), out]
             try:
                 done = Watched(partial(subprocess.run, command, check=True, capture_output=True))
             except subprocess.CalledProcessError as error:
                 report.note(f"{peer} is not here or failed: {error.stderr[-200:]!r}")
                 continue
-            report.figure(f"{peer}: wall", done.wall, "s")
-            report.figure(f"{peer}: CPU per million events", done.cpu / millions, "s")
-            report.figure(f"{peer}: memory", done.peak / GIB, "GiB")
+        report.figure(f"{name}, {peer}: wall", done.wall, "s")
+        report.figure(f"{name}, {peer}: CPU per million events", done.cpu / millions, "s")
+        report.figure(f"{name}, {peer}: memory", done.peak / GIB, "GiB")
 
 
-def spark_beside(
-    report: Report, store: Path, millions: float, plain: Watched, numpy: Registers
+def engines(
+    report: Report, name: str, source: inputs.Input, millions: float, *, spark: bool
 ) -> None:
-    """A whole rebuild by Spark beside the plain engine's."""
-    spark, stages = rebuild(store, "spark")
+    """Whole rebuilds of one input by both engines, one after the other."""
+    plain, stages = rebuild(source, "reference")
+    for stage in stages.values():
+        cpu = stage.cpu / millions
+        report.figure(f"{name}, plain {stage.name}: CPU per million events", cpu, "s")
+    report.figure(f"{name}, memory of the plain engine", plain.peak / GIB, "GiB")
+    if not spark:
+        return
+    ours, stages = rebuild(source, "spark")
     peer = "plain engine"
-    report.time("rebuild, wall", spark.wall, peer=peer, theirs=plain.wall, at_least=1 / 1.2)
-    report.time("rebuild, CPU", spark.cpu, peer=peer, theirs=plain.cpu)
-    parts = [stages[name] for name in ("events", "tags", "registers")]
-    seconds, cpu = sum(one.seconds for one in parts), sum(one.cpu for one in parts)
-    what = "store to registers"
-    report.time(f"{what}, wall", seconds, peer="numpy", theirs=numpy.wall, at_least=1.0)
-    report.time(f"{what}, CPU", cpu, peer="numpy", theirs=numpy.cpu)
-    registers = stages["registers"].cpu
-    report.time("registers alone, CPU", registers, peer="numpy, in memory", theirs=numpy.narrow)
-    for name in ("start", *STAGES, "publish"):
-        report.figure(f"{name}: CPU per million events", stages[name].cpu / millions, "s")
-    report.figure("memory of the process tree", spark.peak / GIB, "GiB", at_most=6.0)
-    report.figure("tags that tables count", stages["tags"].rows, "tags")
-    report.note(f"{what}: Spark's stages events, tags and registers; numpy in one process")
+    report.time(f"{name}, wall", ours.wall, peer=peer, theirs=plain.wall, at_least=1 / 1.1)
+    report.time(f"{name}, CPU", ours.cpu, peer=peer, theirs=plain.cpu, at_least=1 / 1.6)
+    for named in ("start", *STAGES, "publish"):
+        cpu = stages[named].cpu / millions
+        report.figure(f"{name}, {named}: CPU per million events", cpu, "s")
+    report.figure(f"{name}, memory of the process tree", ours.peak / GIB, "GiB", at_most=6.0)
 
 
 def main() -> None:
@@ -187,17 +150,17 @@ def main() -> None:
     count = int(os.environ.get("REINDEX_EVENTS", 20_000 if options.quick else 1_000_000))
     report, millions = Report("reindex", options), count / 1e6
     report.versions("pyspark", "duckdb", "polars")
-    store = store_of(count)
-    plain, stages = rebuild(store, "reference")
-    for name, stage in stages.items():
-        report.figure(f"plain {name}: CPU per million events", stage.cpu / millions, "s")
-    report.figure("memory of the plain engine", plain.peak / GIB, "GiB")
-    numpy = numpy_registers(store)
     if options.quick:
         report.note("the quick form leaves Spark out: Java alone would take most of its time")
-    else:
-        spark_beside(report, store, millions, plain, numpy)
-    peers(report, store, millions)
+    archive, store = archive_of(count), store_of(count)
+    with_spark = not options.quick
+    source = inputs.archive("jsonl", [str(archive)])
+    engines(report, "archive", source, millions, spark=with_spark)
+    peers(report, "archive", archive, millions)
+    source = inputs.Input(kind="store", paths=(str(store),))
+    engines(report, "store", source, millions, spark=with_spark)
+    with tempfile.TemporaryDirectory() as name:
+        peers(report, "store", parquet_of(store, Path(name)), millions)
     report.note(
         f"{count:,} events, 9.2 tags each; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
     )

@@ -1,4 +1,5 @@
-"""Unsigned events in the shape of those of `bench.dataset`, a million a minute, into a store.
+"""Unsigned events in the shape of those of `bench.dataset`, a million a minute, into a store or an
+archive of JSONL.
 
 Signatures are no part of a rebuild, and would take two and a half minutes a million to make.
 """
@@ -15,9 +16,9 @@ from typing import TYPE_CHECKING
 
 import platformdirs
 
-from bench.dataset import KINDS, SPAN, START
+from bench.dataset import KINDS, SPAN, START, WORDS
 from nostr_client.codecs import kinds
-from nostr_client.codecs.event import Event
+from nostr_client.codecs.event import Event, compute_id
 from nostr_client.store.lookup import Authors
 from nostr_client.store.rows import TagHasher
 from nostr_client.store.save import Saver
@@ -29,6 +30,10 @@ VERSION = 2
 BATCH = 20_000
 ONE_EACH = (kinds.METADATA, kinds.CONTACTS, kinds.RELAY_LIST)
 """Kinds of which a store keeps one a person: nobody writes a second, so that all events stay."""
+
+
+TEXTS = (kinds.TEXT_NOTE, kinds.COMMENT, 30_023)
+TEXT = (*WORDS, "café", "🤙", 'say "so"', "a\nline", "https://x.example/a.jpg")
 
 
 class Fast:
@@ -96,6 +101,32 @@ def store_of(count: int) -> Path:
     _fill(part, count)
     os.replace(part, path)
     return path
+
+
+def archive_of(count: int) -> Path:
+    """JSONL of `count` events whose ids are right, made on first use; some have a text."""
+    folder = Path(platformdirs.user_cache_dir("nostr-tally")) / "bench"
+    path = folder / f"reindex-v{VERSION}-{count}" / "events.jsonl"
+    if path.exists():
+        return path
+    part = path.with_name("part.jsonl")
+    part.parent.mkdir(parents=True, exist_ok=True)
+    rng = random.Random(count)
+    with part.open("w", encoding="utf-8", newline="\n") as out:
+        for event in Fast(count):
+            words = rng.choices(TEXT, k=rng.randrange(30)) if event.kind in TEXTS else ()
+            out.write(f"{_hashed(event, ' '.join(words)).to_json()}\n")
+    os.replace(part, path)
+    return path
+
+
+def _hashed(event: Event, content: str) -> Event:
+    id_ = compute_id(event.pubkey, event.created_at, event.kind, event.tags, content)
+    return Event(id_, *_named(event), event.tags, content, event.sig)
+
+
+def _named(event: Event) -> tuple[str, int, int]:
+    return event.pubkey, event.created_at, event.kind
 
 
 def _fill(path: Path, count: int) -> None:

@@ -1,4 +1,5 @@
-"""The same tables by DuckDB and by polars, from a Parquet of the store's events: `NAME FILE OUT`.
+"""The same tables by DuckDB and by polars, from a Parquet of the store's events,
+and by DuckDB from JSONL: `NAME FILE OUT`.
 
 Each runs in a process of its own, so that its CPU and memory can be told.
 """
@@ -19,7 +20,15 @@ def by_duckdb(file: Path, out: Path) -> dict[str, int]:
 
     conn = duckdb.connect()
     conn.execute("SET threads = 2")
-    conn.execute(f"CREATE VIEW event AS SELECT * FROM read_parquet('{file}')")
+    if file.suffix == ".parquet":
+        conn.execute(f"CREATE VIEW event AS SELECT * FROM read_parquet('{file}')")
+    else:
+        conn.execute(
+            f"""CREATE TABLE event AS SELECT unhex(id) AS id, unhex(pubkey) AS pubkey, created_at,
+            kind, tags FROM read_json('{file}', format = 'newline_delimited', columns = {{
+            id: 'VARCHAR', pubkey: 'VARCHAR', created_at: 'BIGINT', kind: 'INTEGER',
+            tags: 'JSON'}})"""
+        )
     conn.execute(
         f"""CREATE TABLE tag AS SELECT DISTINCT id, pubkey, kind, name, value FROM (
             SELECT id, pubkey, kind, t->>0 AS name, t->>1 AS value

@@ -45,6 +45,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(leaks, "leaks")
     folder = tempfile.mkdtemp(prefix="nostr-tally-state-")
     os.environ["XDG_STATE_HOME"] = folder
+    os.environ["NOSTR_TALLY_JVM_TRAIN"] = "no"  # it would go on in the background after a rebuild
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 

@@ -14,7 +14,7 @@ from agent.api.address import reach
 from agent.api.schema import Rebuild, RebuildBody
 from agent.api.through import holder
 from agent.commands.options import chosen_store, config_options
-from agent.reindex.protocol import LOCAL, LogText, Stage, checked_memory
+from agent.reindex.protocol import LOCAL, MEMORY, LogText, Stage, checked_memory
 from nostr_client.cli.entry import run_async_until_sigterm
 from nostr_client.cli.output import console, json_option, plain_table, print_json, say
 from nostr_client.cli.parameters import UserPath
@@ -114,6 +114,8 @@ async def by_agent(given: dict[str, Any], report: Report) -> Rebuild:
     """
     if given["master"] != LOCAL:
         raise InvalidInput("--master: the agent is running, and rebuilds on its own machine")
+    if given["conf"]:
+        raise InvalidInput("--conf: the agent is running, and has its own settings")
     body = RebuildBody(
         engine=given["engine"],
         check=given["check"],
@@ -177,6 +179,16 @@ def _memory(context: click.Context, option: click.Parameter, text: str) -> str:
         raise click.BadParameter(str(error), context, option) from error
 
 
+def _spark_settings(
+    context: click.Context, option: click.Parameter, given: tuple[str, ...]
+) -> tuple[tuple[str, str], ...]:
+    pairs = [one.partition("=") for one in given]
+    for key, equals, _ in pairs:
+        if not key.startswith("spark.") or not equals:
+            raise click.BadParameter("must be spark.NAME=VALUE", context, option)
+    return tuple((key, value) for key, _, value in pairs)
+
+
 def _alone(context: click.Context, option: click.Parameter, given: bool) -> bool:
     """`--check` or `--repair`: whichever is parsed last sees the other."""
     if given and (context.params.get("check") or context.params.get("repair")):
@@ -217,8 +229,15 @@ def _alone(context: click.Context, option: click.Parameter, given: bool) -> bool
 )
 @click.option("--master", default=LOCAL, show_default=True, help="Where Spark runs.")
 @click.option(
+    "--conf",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=_spark_settings,
+    help="A setting of Spark, as spark.sql.shuffle.partitions=16.",
+)
+@click.option(
     "--memory",
-    default="4g",
+    default=MEMORY,
     show_default=True,
     metavar="SIZE",
     callback=_memory,
@@ -297,6 +316,7 @@ async def _run(source: Input, given: dict[str, Any], report: Report) -> Result:
         check=given["check"] or given["repair"],
         master=given["master"],
         memory=given["memory"],
+        conf=given["conf"],
     )
     result = await run.build(job, why, report)
     if source.kind != "store":

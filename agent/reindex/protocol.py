@@ -21,6 +21,9 @@ STAGES: Final = ("events", "dead", "tags", "registers", "daily", "counters", "fi
 LOCAL: Final = "local[*]"
 """Where Spark runs by default: on all cores of this machine."""
 
+MEMORY: Final = "4g"
+"""Java's heap by default."""
+
 LEAST_MEMORY: Final = 512
 """MiB of heap: Spark refuses to start if Java reports less than 450 of them."""
 
@@ -40,7 +43,8 @@ def checked_memory(text: str) -> str:
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """One rebuild. `work`: folder or URL for what is staged; `out`: where archives' tables go."""
+    """One rebuild. `work`: folder or URL for what is staged; `out`: where archives' tables go;
+    `conf`: settings of Spark that the user gave."""
 
     source: Input
     settings: Settings
@@ -49,10 +53,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     out: str = ""
     check: bool = False
     master: str = LOCAL
-    memory: str = "4g"
+    memory: str = MEMORY
     partitions: int = 8
     aot: Literal["train", "use", "off"] = "train"
     submitted: bool = False
+    conf: tuple[tuple[str, str], ...] = ()
 
 
 class LogText(msgspec.Struct, frozen=True, tag="talk"):

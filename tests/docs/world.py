@@ -87,6 +87,7 @@ class World(NamedTuple):
             "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
             "LC_ALL": "C.UTF-8",
             "TERM": "xterm-256color",
+            "NOSTR_TALLY_JVM_TRAIN": "no",  # it would go on in the background after a rebuild
             "NOSTR_AGENT_RELAYS__DEFAULT": f'["{self.one}", "{self.two}"]',
             "NOSTR_AGENT_RELAYS__INDEXERS": "[]",
             "NOSTR_AGENT_API__LISTEN": f"127.0.0.1:{self.api}",

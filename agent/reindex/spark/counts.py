@@ -45,14 +45,8 @@ _KIND: Final = 4
 """Bytes of a kind, before the target's own."""
 
 
-def counts(batches: Batches) -> Batches:
-    """Columns TAKEN of `groups.TAGS` to COUNTS."""
-    for batch in batches:
-        yield from of_batch(batch)
-
-
 def of_batch(batch: pa.RecordBatch) -> Batches:
-    """The same of one batch."""
+    """Columns TAKEN of `groups.TAGS` to COUNTS."""
     widths = lengths(batch.column(0))
     for width in np.unique(widths).tolist():
         these = batch.filter(pa.array(widths == width))

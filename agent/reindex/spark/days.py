@@ -12,16 +12,13 @@ import pyarrow as pa
 from pyspark.sql import functions as f
 
 from agent.reindex.spark.columns import KEY, binary_array
-from agent.reindex.spark.groups import arrow, chunks, data_of, matrix_of
+from agent.reindex.spark.groups import arrow, data_of, matrix_of
 from nostr_client.store.index_schema import DAY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
     from pyspark.sql import Column
 
-    Batches = Iterator[pa.RecordBatch]
     Held = list[pa.RecordBatch]
 
 TAKEN: Final = ["created_at", "kind", "pubkey"]
@@ -48,14 +45,8 @@ def kind_column() -> Column:
     return f.col("t").bitwiseAND(f.lit((1 << _KIND_BITS) - 1)).cast("int").alias("kind")
 
 
-def grouped(batches: Batches) -> Batches:
-    """Columns TAKEN of events to DAYS, a row for each day and kind in a chunk."""
-    for held in chunks(batches):
-        yield of_days(held)
-
-
 def of_days(held: Held) -> pa.RecordBatch:
-    """Batches with columns TAKEN to DAYS: one chunk."""
+    """Batches with columns TAKEN to DAYS, a row for each day and kind: one chunk."""
     table = pa.Table.from_batches([batch.select(TAKEN) for batch in held]).combine_chunks()
     created_at, kind = (table.column(at).to_numpy() for at in (0, 1))
     authors = matrix_of(data_of(table.column(2).chunk(0)), KEY)

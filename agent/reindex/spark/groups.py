@@ -55,12 +55,6 @@ def name_and_value(target: bytes) -> tuple[str, str]:
     return chr(target[0]), target[1:].hex()
 
 
-def grouped(batches: Batches) -> Batches:
-    """Columns TAKEN of events to TAGS, a row for each target and kind in a chunk."""
-    for held in chunks(batches):
-        yield from of_targets(held)
-
-
 def chunks(batches: Batches) -> Iterator[Held]:
     """Batches of events, as many at once as are grouped at once."""
     held: Held = []
@@ -82,7 +76,8 @@ def _pairs_of(batch: pa.RecordBatch) -> int:
 
 
 def of_targets(held: Held) -> Batches:
-    """Batches with columns TAKEN, in that order, to TAGS: one chunk."""
+    """Batches with columns TAKEN, in that order, to TAGS, a row for each target and kind: one
+    chunk."""
     yield _of_keys(held)
     texts = _of_texts(held)
     if texts:

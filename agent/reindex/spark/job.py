@@ -23,6 +23,7 @@ from agent.reindex.spark.session import SparkFailed, SparkOptions, open_session,
 from agent.reindex.spark.stages import Stages
 from agent.reindex.spark.staging import Staging
 from agent.reindex.spark.tables import PLACES
+from agent.reindex.spark.training import start_training
 from agent.reindex.tempdir import scratch
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ def run_job(job: Job, reporter: Reporter) -> None:
     with scratch(jvm.cache_folder(os.environ) if apart else Path(job.work)) as folder, childless():
         os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
         _in_session(job, reporter, folder)
+    if job.aot == "train" and start_training(os.environ):
+        reporter.talk("training Java's class cache in the background: later runs start faster")
 
 
 def _in_session(job: Job, reporter: Reporter, folder: Path | None) -> None:
@@ -55,11 +58,12 @@ def _in_session(job: Job, reporter: Reporter, folder: Path | None) -> None:
         memory=job.memory,
         partitions=job.partitions,
         submitted=job.submitted,
+        conf=job.conf,
         aot=job.aot,
     )
     start = time.monotonic()
     with reporter.stage("start"):
-        spark = open_session(options, reporter.talk)
+        spark = open_session(options)
     with closed(spark):
         rebuild(spark, job, reporter, start)
 
@@ -163,7 +167,7 @@ def _duplicates(staging: Staging, job: Job) -> dict[str, int]:
     if job.source.kind == "store":
         return {}
     rows = staging.marks["events"].rows
-    return {"duplicate": rows["read"] - rows["rejects"] - rows["events"]}
+    return {"duplicate": rows["read"] - rows["rejects"] - staging.marks["dead"].rows["judged"]}
 
 
 def _reasons(staging: Staging, job: Job) -> dict[str, int]:

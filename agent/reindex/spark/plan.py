@@ -11,36 +11,37 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as f
 
 from agent.reindex.parquet import MOST_MSATS
-from agent.reindex.spark import counts, days, groups, numeric
+from agent.reindex.spark import chunks, counts, days, groups
 from nostr_client.codecs import kinds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def tags(events: DataFrame) -> DataFrame:
-    """Who names each tracked target in each chunk: `target`, `kind`, `events`, `authors`."""
-    rows = events.where("targets <> X'' OR others <> X''")
-    return rows.select(*groups.TAKEN).mapInArrow(groups.grouped, groups.TAGS)
+def kept_bitmaps(stored: DataFrame) -> DataFrame:
+    """Which rows of an archive are alive, a bit each: 4 KB for 32,768 rows, so that every worker
+    may hold those of a whole archive, and no row with its targets is shuffled to drop others."""
+    bucket = f.bitmap_bucket_number("seq").alias("bucket")
+    bits = f.bitmap_construct_agg(f.bitmap_bit_position("seq")).alias("bits")
+    return stored.groupBy(bucket).agg(bits)
 
 
-def authors_of_days(events: DataFrame) -> DataFrame:
-    """Who wrote on each day, by kind, in each chunk: `t` (a day and kind), `events`, `authors`."""
-    return events.select(*days.TAKEN).mapInArrow(days.grouped, days.DAYS)
+def living(events: DataFrame, bitmaps: DataFrame) -> DataFrame:
+    """The events whose bits are set."""
+    bucketed = events.withColumn("bucket", f.bitmap_bucket_number("seq"))
+    place = "bitmap_bit_position(seq)"
+    byte = f"int(conv(hex(substring(bits, int({place} DIV 8) + 1, 1)), 16, 10))"
+    found = bucketed.join(f.broadcast(bitmaps), "bucket")
+    return found.where(f"getbit({byte}, int({place} % 8)) = 1").drop("bucket", "bits")
 
 
-def sums(events: DataFrame) -> DataFrame:
-    """Events and the sum of their ids of each day, in each batch."""
-    return events.select(*numeric.TAKEN).mapInArrow(numeric.summed, numeric.SUMS)
-
-
-def counts_of(tags: DataFrame) -> DataFrame:
-    """How many events each target has in each chunk, packed as `counts.COUNTS`."""
-    return tags.select(*counts.TAKEN).mapInArrow(counts.counts, counts.COUNTS)
+def grouped(events: DataFrame) -> DataFrame:
+    """The tables of the stage `tags` of living events, as chunks.UNITED."""
+    return events.select(*chunks.TAKEN).mapInArrow(chunks.grouped, chunks.UNITED)
 
 
 def hot_targets(packed: DataFrame, hot: int) -> DataFrame:
-    """Targets with `hot` events or more, of `counts_of`: `t`, `target`, `kind`, `events`.
+    """Targets with `hot` events or more, of the staged `counts`: `t`, `target`, `kind`, `events`.
 
     Stage the result: each computation gives other numbers `t`.
     """
@@ -82,7 +83,7 @@ def hot_authors(found: DataFrame) -> DataFrame:
 
 def daily_groups(found: DataFrame, split: int = groups.SPLIT) -> DataFrame:
     """Authors of each day and kind, or of each part of one, and how often each; `found` are
-    `authors_of_days`."""
+    the staged `days`."""
     rows = found.join(_events_of_days(found), "t").withColumn("target", f.lit(b""))
     return _merged(rows, split)
 
@@ -92,7 +93,7 @@ def _events_of_days(found: DataFrame) -> DataFrame:
 
 
 def daily(found: DataFrame, merged: DataFrame) -> DataFrame:
-    """`tables.COLUMNS["daily"]`, of `authors_of_days` and `daily_groups`."""
+    """`tables.COLUMNS["daily"]`, of the staged `days` and `daily_groups`."""
     authors = merged.groupBy("t").agg(f.sum("n").alias("authors"))
     rows = _events_of_days(found).withColumnRenamed("all", "events").join(authors, "t")
     return rows.select(days.day_column(), days.kind_column(), "events", "authors")

@@ -67,18 +67,23 @@ def from_jsonl(spark: SparkSession, paths: Sequence[str], *, verify: bool) -> Da
     long = f.length("line") > LINE_LIMIT
     # Null marks what is too long: the line itself need not travel to Python.
     short = lines.select(f.when(~long, f.col("line")).alias("line"))
-    return short.mapInArrow(_parser(verify), READ)
+    return _numbered(short.mapInArrow(_parser(verify), READ))
 
 
 def from_parquet(spark: SparkSession, paths: Sequence[str], *, verify: bool) -> DataFrame:
     """Every row of archives that `archive export` made, as READ."""
     rows = spark.read.option("recursiveFileLookup", "true").parquet(*map(for_hadoop, paths))
-    return rows.select(*COLUMNS).mapInArrow(_reader(verify), READ)
+    return _numbered(rows.select(*COLUMNS).mapInArrow(_reader(verify), READ))
+
+
+def _numbered(read: DataFrame) -> DataFrame:
+    """Rows with a number each, `seq`; stage them, as each computation gives other numbers."""
+    return read.withColumn("seq", f.monotonically_increasing_id())
 
 
 def events(read: DataFrame) -> DataFrame:
-    """The good rows, each event once: equal ids are equal events, as every id was checked."""
-    return read.where("reason IS NULL").drop("reason", "line").dropDuplicates(["id"])
+    """The good rows; an event may come again."""
+    return read.where("reason IS NULL").drop("reason", "line")
 
 
 def rejects(read: DataFrame) -> DataFrame:

@@ -1,20 +1,20 @@
-"""Opens one Spark session with the measured settings, on this machine or as submitted."""
+"""Opens one Spark session: the user's settings stand, and measured ones fill the rest."""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from agent.reindex import jvm
-from agent.reindex.protocol import LOCAL
-from agent.reindex.spark.aot_cache import train
+from agent.reindex.protocol import LOCAL, MEMORY
 from nostr_client.errors import NostrTallyError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -32,6 +32,9 @@ COMPILER: Final = "-XX:TieredStopAtLevel=1"
 events, and found little to gain, as Java only moves what numpy works on."""
 
 
+ENDED: Final = "Java ended: it was killed, or ran out of memory; --memory gives it more"
+
+
 class SparkFailed(NostrTallyError):
     """Spark could not be started, or a stage of it failed."""
 
@@ -43,92 +46,140 @@ class SparkOptions:
     work: Path | None = None
     """Spark's own files (shuffles, warehouse); None leaves them to the cluster."""
     master: str = LOCAL
-    memory: str = "4g"
+    memory: str = MEMORY
     partitions: int = 8
     submitted: bool = False
+    conf: tuple[tuple[str, str], ...] = ()
+    """What the user set, beside `spark-defaults.conf`."""
     aot: Literal["train", "use", "off"] = "train"
-    """Java's class cache: make it if it is missing, use it if it exists, or neither."""
+    """Java's class cache: not used if `off`. Who runs the job trains it afterwards, if `train`."""
     serial_gc: bool = False
     """Fewer threads, for tests; in parallel otherwise."""
 
-    @property
-    def local(self) -> bool:
-        return self.master.startswith("local")
 
+def open_session(options: SparkOptions) -> SparkSession:
+    """Start Java and a session. Raises NoJava, SparkFailed.
 
-def open_session(options: SparkOptions, report: Callable[[str], None]) -> SparkSession:
-    """Start Java and a session; `report` gets texts on slow steps. Raises NoJava, SparkFailed."""
+    What the user set stands: by `--conf`, in `spark-defaults.conf`, or with the submission.
+    """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName("nostr-tally reindex")
-    settings = dict(_settings(options))
     if not options.submitted:
-        flags = _prepare_java(options, report)
-        settings["spark.driver.extraJavaOptions"] = " ".join(flags)
-    for key, value in settings.items():
-        builder = builder.config(key, value)
+        for key, value in settings_of(options, _prepare_java(options), os.environ).items():
+            builder = builder.config(key, value)
     try:
         session = builder.getOrCreate()
+        _fill(session, options)
     except (PySparkException, Py4JError, OSError) as error:
         raise SparkFailed(f"Spark did not start: {short(error)}") from error
     session.sparkContext.setLogLevel("ERROR")
     return session
 
 
+def settings_of(
+    options: SparkOptions, flags: Sequence[str], environ: Mapping[str, str]
+) -> dict[str, str]:
+    """The settings of a session that is started here; `flags` are ours for Java.
+
+    `--conf` comes before other options of the command, these before `spark-defaults.conf`.
+    """
+    given = {**_defaults(environ), **dict(_asked(options)), **dict(options.conf)}
+    own = given.get(JAVA, "")
+    fitting = [flag for flag in flags if "GC" not in flag or "GC" not in own]
+    given[JAVA] = " ".join(filter(None, (own, *fitting)))
+    master = given.get("spark.master", options.master)
+    return {**dict(_started(options, master)), **dict(_SQL), **given}
+
+
+JAVA: Final = "spark.driver.extraJavaOptions"
+
+
+def _asked(options: SparkOptions) -> Iterator[tuple[str, str]]:
+    """What options of the command ask for; at their defaults they ask for nothing."""
+    if options.master != LOCAL:
+        yield "spark.master", options.master
+    if options.memory != MEMORY:
+        yield "spark.driver.memory", options.memory
+
+
+def _defaults(environ: Mapping[str, str]) -> dict[str, str]:
+    """What `spark-defaults.conf` sets, in the folder in which Spark looks for it."""
+    home = environ.get("SPARK_HOME")
+    folder = environ.get("SPARK_CONF_DIR") or (f"{home}/conf" if home else "")
+    file = Path(folder) / "spark-defaults.conf"
+    if not folder or not file.is_file():
+        return {}
+    lines = (line.strip() for line in file.read_text("utf-8").splitlines())
+    parts = (re.split(r"\s*[=:\s]\s*", line, maxsplit=1) for line in lines if line[:1] != "#")
+    return {part[0]: part[1] for part in parts if len(part) == 2}
+
+
+def _fill(session: SparkSession, options: SparkOptions) -> None:
+    """Set what nobody set, also of a session that somebody else started."""
+    given = session.sparkContext.getConf()
+    for key, value in (*_SQL, ("spark.sql.shuffle.partitions", str(options.partitions))):
+        if not given.contains(key):
+            session.conf.set(key, value)
+
+
 def short(error: Exception) -> str:
     """The line that matters of an error of Spark, which may be pages long."""
     first, *more = str(error).strip().splitlines() or [type(error).__name__]
     if first.startswith("An error occurred while calling"):
-        first = (
-            more[0].removeprefix(": ") if more else "Java ended: it was killed, or had no memory"
-        )
+        first = more[0].removeprefix(": ") if more else ENDED
     return first[:500]
 
 
-def _settings(options: SparkOptions) -> Iterator[tuple[str, str]]:
-    yield "spark.sql.session.timeZone", "UTC"
-    yield "spark.sql.shuffle.partitions", str(options.partitions)
-    yield "spark.sql.execution.arrow.maxRecordsPerBatch", str(ARROW_RECORDS)
-    yield "spark.sql.execution.arrow.maxBytesPerBatch", str(ARROW_BYTES)
-    yield "spark.sql.parquet.compression.codec", "lz4_raw"
-    yield "spark.hadoop.parquet.enable.dictionary", "false"
-    yield "spark.sql.files.maxPartitionBytes", str(SPLIT_BYTES)
-    yield "spark.sql.sources.partitionOverwriteMode", "static"
+_SQL: Final = (
+    ("spark.sql.session.timeZone", "UTC"),
+    ("spark.sql.execution.arrow.maxRecordsPerBatch", str(ARROW_RECORDS)),
+    ("spark.sql.execution.arrow.maxBytesPerBatch", str(ARROW_BYTES)),
+    ("spark.sql.parquet.compression.codec", "lz4_raw"),
+    ("parquet.enable.dictionary", "false"),
+    ("spark.sql.files.maxPartitionBytes", str(SPLIT_BYTES)),
+    ("spark.sql.sources.partitionOverwriteMode", "static"),
+    # The tables of one pass are written at once, and their rows are not sorted by table before.
+    ("spark.sql.maxConcurrentOutputFileWriters", "8"),
+)
+"""Settings that a running session takes too."""
+
+
+def _started(options: SparkOptions, master: str) -> Iterator[tuple[str, str]]:
+    """Settings of a session that is started here."""
+    yield "spark.master", master
+    yield "spark.driver.memory", options.memory
     # A machine that is short of CPU must not lose its own executor.
     yield "spark.executor.heartbeatInterval", "60s"
     yield "spark.network.timeout", "600s"
-    yield "spark.sql.catalogImplementation", "in-memory"
-    if options.submitted:
-        return
-    yield "spark.master", options.master
-    yield "spark.driver.memory", options.memory
     yield "spark.ui.enabled", "false"
     yield "spark.ui.showConsoleProgress", "false"
     yield "spark.log.level", "ERROR"
-    yield "spark.driver.bindAddress", "127.0.0.1"
-    yield "spark.driver.host", "127.0.0.1"
     yield "spark.python.worker.reuse", "true"
+    if master.startswith("local"):  # the workers of other masters have to reach the driver
+        yield "spark.driver.bindAddress", "127.0.0.1"
+        yield "spark.driver.host", "127.0.0.1"
     if options.work is not None:
         yield "spark.local.dir", str(options.work / "spark")
         yield "spark.sql.warehouse.dir", str(options.work / "warehouse")
 
 
-def _prepare_java(options: SparkOptions, report: Callable[[str], None]) -> list[str]:
+def _prepare_java(options: SparkOptions) -> list[str]:
     """Set the environment for the Java that pyspark starts; its further options."""
     found = jvm.find(os.environ)
     folder = jvm.cache_folder(os.environ)
     os.environ["JAVA_HOME"] = str(jvm.home_for_spark(found, folder))
     for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
         os.environ[name] = sys.executable
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    if options.master.startswith("local"):
+        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["SPARK_LAUNCHER_OPTS"] = jvm.NO_COUNTERS
     flags = ["-XX:+UseSerialGC" if options.serial_gc else "-XX:+UseParallelGC", COMPILER]
     if options.work is not None:
         flags += jvm.kept_in(options.work / "tmp")
     cache = jvm.aot_file(found, folder) if options.aot != "off" else None
-    may_train = options.aot == "train" and os.environ.get("NOSTR_TALLY_JVM_TRAIN") != "no"
-    if cache is not None and (cache.exists() or (may_train and train(cache, report))):
+    if cache is not None and cache.exists():
         flags.append(jvm.using_flags(cache))
     return flags

@@ -10,13 +10,11 @@ from pyspark.sql import functions as f
 
 from agent.reindex import inputs
 from agent.reindex.single import ARCHIVED
-from agent.reindex.spark import plan, readers, tombstones
+from agent.reindex.spark import chunks, plan, readers, tombstones
 from agent.reindex.spark.columns import SCHEMA
-from agent.reindex.spark.counts import COUNTS
-from agent.reindex.spark.days import DAYS
 from agent.reindex.spark.files import write
-from agent.reindex.spark.groups import TAGS, arrow, rows
-from agent.reindex.spark.numeric import SUMS, fingerprints
+from agent.reindex.spark.groups import arrow, rows
+from agent.reindex.spark.numeric import fingerprints
 from nostr_client.store import digest
 from nostr_client.store.base import SaveStatus
 from nostr_client.store.index_schema import IndexedState
@@ -29,8 +27,7 @@ if TYPE_CHECKING:
 
 STATUS: Final = "status string, events long"
 
-CHUNKED: Final = {"tags": TAGS, "counts": COUNTS, "days": DAYS, "sums": SUMS}
-"""The tables of the stage `tags`: what is grouped chunk by chunk of the living events."""
+_ALIVE: Final = f"status = '{SaveStatus.STORED.value}'"
 
 
 class Stages:
@@ -61,8 +58,8 @@ class Stages:
         run(
             "daily",
             {
-                "groups": lambda: plan.daily_groups(read("tags", "days")),
-                "daily": lambda: plan.daily(read("tags", "days"), read("daily", "groups")),
+                "groups": lambda: plan.daily_groups(self._grouped("days")),
+                "daily": lambda: plan.daily(self._grouped("days"), read("daily", "groups")),
             },
             packed={"groups": "n"},
         )
@@ -73,7 +70,7 @@ class Stages:
                 "kinds": lambda: plan.kinds_table(read("daily", "daily")),
             },
         )
-        run("fingerprints", {"sums": lambda: fingerprints(read("tags", "sums"))})
+        run("fingerprints", {"sums": lambda: fingerprints(self._grouped("sums"))})
 
     def _events(self) -> None:
         if self._mark is None:
@@ -85,7 +82,7 @@ class Stages:
     def _from_store(self, start: IndexedState) -> tuple[dict[str, int], dict[str, int]]:
         """The stage `events` of a store, which makes the tables of the stage `tags` on its way."""
         places = {"events": self._folder("events", "events")}
-        places |= {table: self._folder("tags", table) for table in CHUNKED}
+        places |= {table: self._folder("tags", table) for table in chunks.SCHEMAS}
         read, named = readers.stage_store(
             self._spark, self._job.source.store, start.next_seq, self._job.partitions, places
         )
@@ -121,7 +118,6 @@ class Stages:
             {
                 "read": lambda: reader(self._spark, source.paths, verify=verify),
                 "rejects": lambda: readers.rejects(self._staging.read("events", "read")),
-                "events": lambda: readers.events(self._staging.read("events", "read")),
             },
             shown=lambda rows: rows["read"] - rows["rejects"],
         )
@@ -135,12 +131,21 @@ class Stages:
         self._staging.run(
             "dead",
             {
-                "judged": lambda: tombstones.with_status(read("events", "events"), settings),
+                "requests": lambda: tombstones.requests(self._archived(), settings),
+                "judged": lambda: tombstones.judged(
+                    self._archived(), read("dead", "requests"), settings
+                ),
+                "kept": lambda: plan.kept_bitmaps(read("dead", "judged").where(_ALIVE)),
                 "status": lambda: (
                     read("dead", "judged").groupBy("status").agg(f.count("*").alias("events"))
                 ),
             },
+            shown=lambda rows: rows["judged"],
         )
+
+    def _archived(self) -> DataFrame:
+        """The events of archives, each as often as it came."""
+        return readers.events(self._staging.read("events", "read"))
 
     def _stored(self) -> tuple[dict[str, int], dict[str, int]]:
         """The status of a store's events, of which it is known how many are left."""
@@ -152,8 +157,7 @@ class Stages:
     def _living(self) -> DataFrame:
         """The events that count."""
         if self._mark is None:
-            alive = f.col("status") == SaveStatus.STORED.value
-            return self._staging.read("dead", "judged").where(alive)
+            return plan.living(self._archived(), self._staging.read("dead", "kept"))
         events = self._staging.read("events", "events")
         return events if self._all_live() else events.join(self._here(), "seq", "left_semi")
 
@@ -174,28 +178,26 @@ class Stages:
         """A store's are there, unless some of its events were removed while they were read."""
         if self._all_live():
             there = {"tags": self._staging.marks["events"].notes["tags"]}
-            self._staging.written("tags", CHUNKED, lambda: (there, {}))
+            self._staging.written("tags", chunks.SCHEMAS, lambda: (there, {}))
             return
-        self._staging.run(
-            "tags",
-            {
-                "tags": lambda: plan.tags(self._living()),
-                "counts": lambda: plan.counts_of(self._staging.read("tags", "tags")),
-                "days": lambda: plan.authors_of_days(self._living()),
-                "sums": lambda: plan.sums(self._living()),
-            },
-            packed={"tags": "events"},
-            shown=lambda rows: rows["tags"],
-        )
+        self._staging.written("tags", chunks.SCHEMAS, self._group)
+
+    def _group(self) -> tuple[dict[str, int], dict[str, int]]:
+        made = plan.grouped(self._living())
+        return {"tags": self._staging.split("tags", made, "tags.events")}, {}
+
+    def _grouped(self, table: str) -> DataFrame:
+        """A table of the stage `tags`."""
+        return self._staging.read("tags", table).select(f"{table}.*")
 
     def _registers(self) -> None:
         hot, read = self._job.settings.hot, self._staging.read
         self._staging.run(
             "registers",
             {
-                "target": lambda: plan.hot_targets(read("tags", "counts"), hot),
+                "target": lambda: plan.hot_targets(self._grouped("counts"), hot),
                 "groups": lambda: plan.hot_groups(
-                    read("tags", "tags"), read("registers", "target")
+                    self._grouped("tags"), read("registers", "target")
                 ),
                 "hot": lambda: plan.hot_table(
                     read("registers", "target"), read("registers", "groups")

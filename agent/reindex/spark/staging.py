@@ -1,6 +1,6 @@
 """Stores stages as Parquet folders with a mark of success, on any file system of Hadoop.
 
-`<work>/<fingerprint>/<stage>/<table>`: a stage is done when it has its mark, which is written
+`<work>/<fingerprint>/<stage>/table=<table>`: a stage is done when it has its mark, which is written
 last. The next run overwrites a half-written stage.
 """
 
@@ -63,7 +63,7 @@ class Staging:
 
     def path(self, stage: str, table: str) -> str:
         """Where a table of a stage is."""
-        return f"{self._root}/{stage}/{table}"
+        return f"{self._root}/{stage}/table={table}"
 
     def read(self, stage: str, table: str) -> DataFrame:
         """A table that is staged."""
@@ -126,6 +126,19 @@ class Staging:
             return self._mark(stage, *write())
 
         return self._once(stage, make, _all)
+
+    def split(self, stage: str, rows: DataFrame, number: str) -> int:
+        """Write rows that the column `table` parts into the tables of a stage; return the sum of
+        the column `number`, added up while they are written."""
+        counted = Observation()
+        observed = rows.observe(counted, f.coalesce(f.sum(number), f.lit(0)).alias("rows"))
+        writer = observed.write.mode("overwrite").partitionBy("table")
+        writer.parquet(f"{self._root}/{stage}")
+        for of, table in self._schemas:
+            if of == stage:  # Spark makes no folder for a table without rows
+                files, place = self._files(self.path(stage, table))
+                files.mkdirs(place)
+        return int(counted.get["rows"])
 
     def _once(self, stage: str, make: Callable[[], Mark], shown: Shown) -> Mark:
         found = self._found(stage)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import pyarrow as pa
 
 from agent.reindex.inputs import open_store
-from agent.reindex.spark import counts, days, groups, numeric
+from agent.reindex.spark import chunks, groups
 from agent.reindex.spark.columns import ARROW, from_columns
 from agent.reindex.spark.files import whole
 from nostr_client.errors import StoreCorrupt
@@ -41,10 +41,7 @@ STAGED_ARROW: Final = groups.arrow(STAGED)
 
 SCHEMAS: Final = {
     "events": ARROW,
-    "tags": groups.TAGS_ARROW,
-    "counts": counts.COUNTS_ARROW,
-    "days": days.DAYS_ARROW,
-    "sums": numeric.SUMS_ARROW,
+    **{table: pa.schema([(table, pa.struct(list(of)))]) for table, of in chunks.ARROW.items()},
 }
 """The tables that are staged of a range."""
 
@@ -103,14 +100,10 @@ def _staged(batches: Batches, out: Mapping[str, pq.ParquetWriter]) -> tuple[int,
     """Write events as they come, and what is grouped of them; how many events and tags."""
     read = named = 0
     for held in groups.chunks(_kept(batches, out["events"])):
-        for made in groups.of_targets([batch.select(groups.TAKEN) for batch in held]):
-            out["tags"].write_batch(made)
-            for packed in counts.of_batch(made.select(counts.TAKEN)):
-                out["counts"].write_batch(packed)
-            named += int(made.column("events").to_numpy().sum())
-        out["days"].write_batch(days.of_days(held))
-        sums = numeric.summed(batch.select(numeric.TAKEN) for batch in held)
-        out["sums"].write_table(pa.Table.from_batches(sums))
+        for table, made in chunks.of_chunk(held):
+            column = chunks.nested(table, made)
+            out[table].write_batch(pa.RecordBatch.from_arrays([column], schema=SCHEMAS[table]))
+            named += int(made.column("events").to_numpy().sum()) if table == "tags" else 0
         read += sum(map(len, held))
     return read, named
 

@@ -52,7 +52,7 @@ class StagedTables:
     def rows(self, table: str, numbers: Numbers) -> Iterator[tuple[Any, ...]]:
         """As `agent.reindex.publish.RowsOf`. Raises KeyError for who has no number."""
         stage, name = PLACES[table]
-        found = ds.dataset(f"{self._root}/{stage}/{name}", format="parquet")
+        found = ds.dataset(f"{self._root}/{stage}/table={name}", format="parquet")
         if table == "fingerprint":
             return self._sums(found)
         if table == "hot_author":

@@ -1,17 +1,19 @@
-"""Computes the stage `dead`: what a store would decide about each event, as relations.
+"""The stage `dead`: what a store would say to each event of an archive, on narrow rows.
 
 Requests are few: `store.rules` itself reads in Python what they ask for. What follows for all
-events is stated by `store.tombstones`; the relations here are tested against it.
+events is stated by `store.tombstones`; the expressions here are tested against it. All rules but
+those of gift wraps speak of one author's events, so the rows are parted by author, once.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
 from pyspark.sql import Window
 from pyspark.sql import functions as f
 
+from agent.reindex.spark.groups import arrow
+from agent.reindex.spark.groups import rows as rows_of
 from nostr_client.codecs import kinds
 from nostr_client.codecs.event import Event
 from nostr_client.store import rules
@@ -21,98 +23,122 @@ from nostr_client.store.rows import decode_tags
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
     from agent.reindex.inputs import Settings
 
+    Batches = Iterator[pa.RecordBatch]
 
-def with_status(events: DataFrame, settings: Settings) -> DataFrame:
-    """Events with a column `status`; one that is STORED is alive."""
-    vanished = vanishing(events, settings)
-    judged = _with_vanished(events, vanished)
-    asked = deletions(judged, settings)
-    judged = _with_deleted(judged, asked)
-    return _with_rank(judged.withColumn("status", _refused(settings)))
+NARROW: Final = ("seq", "id", "pubkey", "created_at", "kind", "d", "exp")
+"""The columns by which events are judged."""
 
+JUDGED: Final = ("seq", "id", "pubkey", "created_at", "kind", "status")
 
-def vanishing(events: DataFrame, settings: Settings) -> DataFrame:
-    """Who vanished until when: `who`, `until`."""
-    asked = events.where((f.col("kind") == kinds.VANISH) & ~_expired(settings))
-    rows = asked.select("pubkey", "created_at", "tags")
-    here = rows.mapInArrow(_speaks_to(settings.urls), "who binary, at long")
-    return here.groupBy("who").agg(f.max("at").alias("until"))
+ASKED: Final = "what string, who binary, at long, author binary, id binary, kind int, d string"
+_ASKED_ARROW: Final = arrow(ASKED)
 
 
-def deletions(judged: DataFrame, settings: Settings) -> DataFrame:
-    """What requests for deletion ask for: `who`, `at`, and `id`, or `kind` and `d`."""
-    live = ~_expired(settings) & f.col("vanished_until").isNull()
-    asked = judged.where((f.col("kind") == kinds.DELETION) & live)
-    rows = asked.select("pubkey", "created_at", "tags")
-    return rows.mapInArrow(_wanted, "who binary, at long, id binary, kind int, d string")
+def requests(events: DataFrame, settings: Settings) -> DataFrame:
+    """What is asked for, a row for each thing, as ASKED: `vanish`, `delete` an id or an address;
+    `wrap` says for whom a gift wrap of `author` is. Expired requests ask for nothing."""
+    kind = f.col("kind")
+    asking = kind.isin(kinds.DELETION, kinds.VANISH) & ~_expired(settings)
+    rows = events.where(asking | (kind == kinds.GIFT_WRAP))
+    taken = rows.select("id", "pubkey", "created_at", "kind", "tags")
+    return taken.mapInArrow(_reader(settings.urls), ASKED)
 
 
-def _with_vanished(events: DataFrame, vanished: DataFrame) -> DataFrame:
-    """Adds `vanished_until`, where it is not before the event."""
-    by_author = events.join(
-        vanished.select(f.col("who").alias("pubkey"), f.col("until").alias("by_author")),
-        "pubkey",
-        "left",
+def judged(events: DataFrame, asked: DataFrame, settings: Settings) -> DataFrame:
+    """Every event once, as JUDGED; one whose `status` is STORED is alive.
+
+    `asked` are the staged `requests` of the same events.
+    """
+    vanished = _latest(asked.where("what = 'vanish'"), "who", "until")
+    deletions = _of_the_living(asked.where("what = 'delete'"), vanished)
+    wraps = asked.where("what = 'wrap'")
+    rows = events.select(*NARROW).repartition("pubkey")
+    # Equal ids are equal events, as every id was checked.
+    once = rows.groupBy("pubkey", "id").agg(
+        f.min("seq").alias("seq"), *(f.first(name).alias(name) for name in NARROW[3:])
     )
-    receivers = _receivers(events).join(vanished, "who")
-    by_receiver = receivers.groupBy("id").agg(f.max("until").alias("by_receiver"))
-    both = by_author.join(by_receiver, "id", "left")
-    until = f.greatest("by_author", "by_receiver")
-    return both.withColumn("vanished_until", f.when(until >= f.col("created_at"), until)).drop(
-        "by_author", "by_receiver"
+    by_author = vanished.select(f.col("who").alias("pubkey"), f.col("until").alias("author_until"))
+    found = once.join(by_author, "pubkey", "left")
+    found = found.join(_named(deletions, wraps, vanished), ["pubkey", "id"], "left")
+    found = found.join(_addresses(deletions), ["pubkey", "kind", "d"], "left")
+    return _ranked(found.withColumn("status", _refused(settings))).select(*JUDGED)
+
+
+def _latest(rows: DataFrame, who: str, until: str) -> DataFrame:
+    return rows.groupBy(who).agg(f.max("at").alias(until))
+
+
+def _of_the_living(deletions: DataFrame, vanished: DataFrame) -> DataFrame:
+    """Deletions whose author had not vanished."""
+    both = deletions.join(vanished, "who", "left")
+    return both.where("until IS NULL OR until < at").drop("until")
+
+
+def _named(deletions: DataFrame, wraps: DataFrame, vanished: DataFrame) -> DataFrame:
+    """Events that requests reach by their ids: `pubkey`, `id`, `by_id`, `wrap_until`.
+
+    An event's owners are its author and, of a gift wrap, its recipients.
+    """
+    nothing = f.lit(None)
+    ids = deletions.where("id IS NOT NULL").select("who", "id").distinct()
+    own = ids.select(
+        f.col("who").alias("pubkey"), "id", f.lit(True).alias("by_id"), nothing.alias("wrap_until")
+    )
+    wrapped = wraps.select("who", "author", "id")
+    by_recipient = wrapped.join(ids, ["who", "id"], "left_semi").select(
+        f.col("author").alias("pubkey"), "id", f.lit(True), nothing
+    )
+    until = wrapped.join(vanished, "who").select("author", "id", f.lit(False), "until")
+    reached = own.union(by_recipient).union(until)
+    return reached.groupBy("pubkey", "id").agg(
+        f.bool_or("by_id").alias("by_id"), f.max("wrap_until").alias("wrap_until")
     )
 
 
-def _receivers(events: DataFrame) -> DataFrame:
-    """Whom gift wraps are for: `id`, `who`."""
-    wraps = events.where(f.col("kind") == kinds.GIFT_WRAP).select("id", "tags")
-    return wraps.mapInArrow(_wrapped_for, "id binary, who binary")
-
-
-def _with_deleted(judged: DataFrame, asked: DataFrame) -> DataFrame:
-    """Adds `by_id` and `deleted_until`."""
-    ids = asked.where(f.col("id").isNotNull()).select("id", "who").distinct()
-    # An event's owners are its author and, of a gift wrap, its recipients.
-    owners = judged.select("id", f.col("pubkey").alias("who")).unionByName(_receivers(judged))
-    by_id = owners.join(ids, ["id", "who"]).select("id", f.lit(True).alias("by_id")).distinct()
-    found = judged.join(by_id, "id", "left")
-    addresses = asked.where(f.col("kind").isNotNull()).withColumnRenamed("who", "pubkey")
-    until = addresses.groupBy("pubkey", "kind", "d").agg(f.max("at").alias("deleted_until"))
-    return found.join(until, ["pubkey", "kind", "d"], "left")
+def _addresses(deletions: DataFrame) -> DataFrame:
+    """Until when the versions of an address are deleted."""
+    named = deletions.where("kind IS NOT NULL").withColumnRenamed("who", "pubkey")
+    return named.groupBy("pubkey", "kind", "d").agg(f.max("at").alias("deleted_until"))
 
 
 def _refused(settings: Settings) -> Column:
     """The status that needs no other version of the event."""
     kind = f.col("kind")
     ephemeral = kind.between(kinds.EPHEMERAL.start, kinds.EPHEMERAL.stop - 1)
-    vanished = f.col("vanished_until").isNotNull() & (kind != kinds.VANISH)
+    until = f.greatest("author_until", "wrap_until")
+    vanished = (until >= f.col("created_at")) & (kind != kinds.VANISH)
     deletable = ~kind.isin(kinds.DELETION, kinds.VANISH)
-    deleted = f.col("by_id").isNotNull() | (f.col("deleted_until") >= f.col("created_at"))
+    never = f.lit(False)
+    deleted = f.coalesce("by_id", never) | (f.col("deleted_until") >= f.col("created_at"))
     return (
         f.when(ephemeral & ~_expired(settings), SaveStatus.EPHEMERAL.value)
         .when(ephemeral, SaveStatus.EXPIRED.value)
-        .when(vanished, SaveStatus.VANISHED.value)
-        .when(deletable & f.coalesce(deleted, f.lit(False)), SaveStatus.DELETED.value)
+        .when(f.coalesce(vanished, never), SaveStatus.VANISHED.value)
+        .when(deletable & f.coalesce(deleted, never), SaveStatus.DELETED.value)
         .when(_expired(settings), SaveStatus.EXPIRED.value)
         .otherwise(SaveStatus.STORED.value)
     )
 
 
-def _with_rank(judged: DataFrame) -> DataFrame:
-    """Of the living versions of an address the newest stays, of equals the lowest id."""
+def _ranked(rows: DataFrame) -> DataFrame:
+    """Of the living versions of an address the newest stays, of equals the lowest id.
+
+    What has no address is alone in its group, however much its author wrote.
+    """
     living = f.col("status") == SaveStatus.STORED.value
-    versions = judged.where(living & f.col("d").isNotNull())
-    order = Window.partitionBy("pubkey", "kind", "d").orderBy(f.desc("created_at"), f.asc("id"))
-    ranked = versions.withColumn("rank", f.row_number().over(order))
-    old = ranked.where("rank > 1").select("id", f.lit(True).alias("is_old"))
-    joined = judged.join(old, "id", "left")
-    status = f.when(f.col("is_old"), SaveStatus.SUPERSEDED.value).otherwise(f.col("status"))
-    return joined.withColumn("status", status).drop(
-        "is_old", "by_id", "deleted_until", "vanished_until"
+    alone = f.when(f.col("d").isNull(), f.col("id"))
+    order = Window.partitionBy("pubkey", "kind", "d", alone).orderBy(
+        f.desc(living), f.desc("created_at"), f.asc("id")
+    )
+    old = living & (f.row_number().over(order) > 1)
+    ranked = rows.withColumn("old", old)
+    return ranked.withColumn(
+        "status", f.when(f.col("old"), SaveStatus.SUPERSEDED.value).otherwise(f.col("status"))
     )
 
 
@@ -120,63 +146,31 @@ def _expired(settings: Settings) -> Column:
     return f.coalesce(f.col("exp") <= settings.now, f.lit(False))
 
 
-def _speaks_to(
-    urls: tuple[str, ...],
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Those requests to vanish that speak to all or to `urls`: a URL has many spellings, which
-    no SQL knows; the requests are few."""
+def _reader(urls: tuple[str, ...]) -> Callable[[Batches], Batches]:
+    """Reads requests as `store.rules` does: a URL has many spellings, which no SQL knows."""
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(batches: Batches) -> Batches:
         for batch in batches:
-            found = [
-                (who, at)
-                for who, at, tags in zip(*(c.to_pylist() for c in batch.columns), strict=True)
-                if rules.vanishes_here(_event(kinds.VANISH, tags), urls)
-            ]
-            yield _batch(found, _VANISHING)
+            found: list[tuple[Any, ...]] = []
+            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                found += _asked(row, urls)
+            yield rows_of(_ASKED_ARROW, found)
 
     return run
 
 
-def _wanted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What `rules.deletion` reads out of requests, as rows of `deletions`."""
-    for batch in batches:
-        found: list[tuple[Any, ...]] = []
-        for who, at, tags in zip(*(c.to_pylist() for c in batch.columns), strict=True):
-            wanted = rules.deletion(_event(kinds.DELETION, tags, who.hex()))
-            found += ((who, at, bytes.fromhex(id_), None, None) for id_ in wanted.ids)
-            found += ((who, at, None, one.kind, one.d) for one in wanted.addresses)
-        yield _batch(found, _WANTED)
-
-
-def _wrapped_for(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The recipients of gift wraps, as `rules.wrapped_for` reads them, once each."""
-    for batch in batches:
-        found = []
-        for id_, tags in zip(*(c.to_pylist() for c in batch.columns), strict=True):
-            named = filter(rules.is_id, rules.wrapped_for(_event(kinds.GIFT_WRAP, tags)))
-            found += [(id_, bytes.fromhex(who)) for who in dict.fromkeys(named)]
-        yield _batch(found, _RECEIVERS)
-
-
-def _batch(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
-    columns = zip(*rows, strict=True) if rows else [()] * len(schema)
-    arrays = [pa.array(one, of.type) for one, of in zip(columns, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-_WANTED: Final = pa.schema(
-    [
-        ("who", pa.binary()),
-        ("at", pa.int64()),
-        ("id", pa.binary()),
-        ("kind", pa.int32()),
-        ("d", pa.string()),
-    ]
-)
-_RECEIVERS: Final = pa.schema([("id", pa.binary()), ("who", pa.binary())])
-_VANISHING: Final = pa.schema([("who", pa.binary()), ("at", pa.int64())])
-
-
-def _event(kind: int, tags: str, pubkey: str = "") -> Event:
-    return Event("", pubkey, 0, kind, decode_tags(tags.encode()), "", "")
+def _asked(row: tuple[Any, ...], urls: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
+    id_, pubkey, at, kind, tags = row
+    event = Event("", pubkey.hex(), at, kind, decode_tags(tags.encode()), "", "")
+    if kind == kinds.VANISH:
+        if rules.vanishes_here(event, urls):
+            yield "vanish", pubkey, at, None, None, None, None
+    elif kind == kinds.GIFT_WRAP:
+        for who in dict.fromkeys(filter(rules.is_id, rules.wrapped_for(event))):
+            yield "wrap", bytes.fromhex(who), None, pubkey, id_, None, None
+    else:
+        wanted = rules.deletion(event)
+        for one in wanted.ids:
+            yield "delete", pubkey, at, None, bytes.fromhex(one), None, None
+        for address in wanted.addresses:
+            yield "delete", pubkey, at, None, None, address.kind, address.d

@@ -28,8 +28,7 @@ def spark(
         session = open_session(
             SparkOptions(
                 work=work, master="local[2]", memory="1g", partitions=2, aot="use", serial_gc=True
-            ),
-            print,
+            )
         )
         yield session
         session.stop()

@@ -39,7 +39,8 @@ def test_authors_of_days_are_those_of_a_plain_count(
     chunk: int, split: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(groups, "CHUNK", chunk)
-    made = [row for one in days.grouped(cut(60)) for row in one.to_pylist()]
+    chunks = groups.chunks(cut(60))
+    made = [row for held in chunks for row in days.of_days(held).to_pylist()]
     assert all(row["events"] * KEY == len(row["authors"]) for row in made)
     total: Counter[int] = Counter()
     for row in made:

@@ -116,7 +116,7 @@ def test_a_class_cache_of_what_was_installed_anew_is_made_again(tmp_path: Path) 
 @pytest.mark.xdist_group("spark")
 def test_spark_runs_where_no_java_is_installed(spark: SparkSession, tmp_path: Path) -> None:
     """A shuffle, Arrow through Python and Parquet, on what pip brought."""
-    from agent.reindex.spark.aot_cache import exercise
+    from agent.reindex.spark.training import exercise
 
     gateway = spark.sparkContext._jvm
     assert gateway is not None
@@ -124,31 +124,49 @@ def test_spark_runs_where_no_java_is_installed(spark: SparkSession, tmp_path: Pa
     assert exercise(spark, tmp_path) == 10
 
 
+@pytest.mark.parametrize("why", ["there", "failed", "refused"])
+def test_a_cache_is_not_trained_where_that_is_of_no_use(tmp_path: Path, why: str) -> None:
+    from agent.reindex.spark.training import start_training
+
+    environ = dict(os.environ) | {"NOSTR_TALLY_JVM_CACHE": str(tmp_path)}
+    environ["NOSTR_TALLY_JVM_TRAIN"] = "no" if why == "refused" else ""
+    cache = jvm.aot_file(jvm.find(environ), tmp_path)
+    assert cache is not None
+    if why != "refused":
+        (cache if why == "there" else cache.with_suffix(".failed")).touch()
+    assert not start_training(environ)
+
+
+def test_a_training_that_fails_is_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from agent.reindex.spark import training
+
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    cache = tmp_path / "spark-a-b.aot"
+    assert not training.train(cache)
+    assert [path.name for path in tmp_path.glob("spark*")] == ["spark-a-b.failed"]
+
+
 @pytest.mark.long
 @pytest.mark.timeout(900)
-def test_the_class_cache_is_trained_once_and_then_used(
+def test_the_class_cache_is_trained_apart_and_then_used(
     tmp_path: Path, no_java: dict[str, str]
 ) -> None:
-    """The first start explains what it waits for; the second one finds the cache."""
+    """A process of its own trains it; a session starts with it."""
+    environment = no_java | {"NOSTR_TALLY_JVM_CACHE": str(tmp_path)}
+    cache = jvm.aot_file(jvm.find(environment), tmp_path)
+    assert cache is not None
+    command = [sys.executable, "-m", "agent.reindex.spark.training", str(cache)]
+    subprocess.run(command, env=environment, timeout=800, check=True)
+    assert cache.stat().st_size > 2**20
+    assert [path.name for path in tmp_path.iterdir() if "java" not in path.name] == [cache.name]
     code = (
         "from agent.reindex.spark.session import SparkOptions, open_session;"
-        "s = open_session(SparkOptions(master='local[2]', memory='1g'), print);"
+        "s = open_session(SparkOptions(master='local[2]', memory='1g'));"
         "print(s.range(10).count()); s.stop()"
     )
-    environment = no_java | {"NOSTR_TALLY_JVM_CACHE": str(tmp_path)}
-    said = [
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=400,
-            check=True,
-        ).stdout
-        for _ in range(2)
-    ]
-    assert "training" in said[0]
-    assert said[1] == "10\n"
-    (cache,) = tmp_path.glob("*.aot")
-    assert cache.stat().st_size > 2**20
-    assert not list(tmp_path.glob("*.part*"))
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "10\n"

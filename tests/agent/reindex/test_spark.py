@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import sqlite3
 from contextlib import closing
@@ -17,7 +18,7 @@ from agent.reindex import inputs, single
 from agent.reindex.inputs import Settings
 from agent.reindex.protocol import STAGES, Built, Checked, Job, Stage, from_line
 from agent.reindex.reporter import Reporter
-from agent.reindex.spark import readers
+from agent.reindex.spark import plan, readers
 from agent.reindex.spark.job import rebuild
 from agent.reindex.spark.staging import KEPT_S, Staging
 from agent.reindex.spark.tables import StagedTables
@@ -329,6 +330,28 @@ def test_dirty_archives_are_counted_and_every_good_event_is_there(
     equal(ours, Path(told.path))
     (kept,) = (tmp_path / "out" / "rejects").iterdir()
     assert len(kept.read_bytes().splitlines()) == bad
+
+
+def test_an_archive_without_an_event_has_empty_tables(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("no event\n\n", "utf-8")
+    job = job_of(inputs.archive("jsonl", [str(path)]), tmp_path)
+    built = by_spark(spark, job).built
+    assert set(built.rows.values()) == {0}
+    assert built.statuses == {"duplicate": 0}
+    assert sum(built.rejects.values()) == 1
+
+
+def test_what_is_alive_of_an_archive_is_a_bit_for_each_row(spark: SparkSession) -> None:
+    """The numbers of rows are far apart: each task that reads has a range of its own."""
+    drawn = random.Random(25)
+    places = [(task << 33) + row for task in range(3) for row in range(3_000)]
+    places += [(5 << 33) + row for row in (32_766, 32_767, 32_768, 32_769, 65_536, 98_305)]
+    kept = sorted(drawn.sample(places, len(places) // 3))
+    read = spark.createDataFrame([(seq,) for seq in places], "seq long")
+    bits = plan.kept_bitmaps(spark.createDataFrame([(seq,) for seq in kept], "seq long"))
+    assert sorted(row.seq for row in plan.living(read, bits).collect()) == kept
+    assert plan.living(read, bits.limit(0)).count() == 0
 
 
 def test_signatures_are_checked_where_asked(spark: SparkSession, tmp_path: Path) -> None:

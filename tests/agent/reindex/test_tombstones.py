@@ -56,10 +56,14 @@ def test_spark_says_of_each_event_what_is_stated(spark: SparkSession) -> None:
     """One set, as a run of Spark costs seconds: the nasty events, and those of twenty authors."""
     from agent.reindex.inputs import Settings
     from agent.reindex.spark.columns import batch
-    from agent.reindex.spark.tombstones import with_status
+    from agent.reindex.spark.tombstones import judged, requests
 
     events = list({event.id: event for event in (*nasty(), *drawn(77, 900, 20))}.values())
-    frame = spark.createDataFrame(pa.Table.from_batches([batch(map(row_of, events))]))
-    told = with_status(frame, Settings(now=NOW, urls=URLS)).select("id", "status").collect()
+    again = [*events, *events[:50]]
+    rows = [(at, *row_of(event)[1:]) for at, event in enumerate(again)]
+    frame = spark.createDataFrame(pa.Table.from_batches([batch(rows)]))
+    settings = Settings(now=NOW, urls=URLS)
+    asked = requests(frame, settings)
+    told = judged(frame, asked, settings).select("id", "status").collect()
     assert len(told) == len(events)
     assert {bytes(id_).hex(): status for id_, status in told} == stated(events)

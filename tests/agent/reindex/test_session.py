@@ -1,0 +1,77 @@
+"""The settings of Spark that the user chose stand; measured ones fill the rest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from agent.commands.reindex import reindex
+from agent.reindex.spark.session import SparkOptions, settings_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import click
+
+DEFAULTS = """
+# how this cluster is used
+spark.driver.memory   6g
+spark.eventLog.enabled=true
+spark.sql.shuffle.partitions : 3
+spark.driver.extraJavaOptions -Dx="a b" -Dy=c
+spark.alone
+"""
+
+
+@pytest.fixture
+def conf(tmp_path: Path) -> dict[str, str]:
+    (tmp_path / "spark-defaults.conf").write_text(DEFAULTS, "utf-8")
+    return {"SPARK_CONF_DIR": str(tmp_path)}
+
+
+def test_the_command_comes_before_the_file_and_the_file_before_us(conf: dict[str, str]) -> None:
+    asked = (("spark.eventLog.enabled", "false"), ("spark.x", "a=b"))
+    found = settings_of(SparkOptions(conf=asked), ["-Xours"], conf)
+    assert found["spark.eventLog.enabled"] == "false"
+    assert found["spark.driver.memory"] == "6g"
+    assert found["spark.sql.shuffle.partitions"] == "3"
+    assert found["spark.x"] == "a=b"
+    assert found["spark.ui.enabled"] == "false"
+    assert found["spark.driver.extraJavaOptions"] == '-Dx="a b" -Dy=c -Xours'
+    assert "spark.alone" not in found
+
+
+def test_an_option_of_the_command_comes_before_the_file(conf: dict[str, str]) -> None:
+    found = settings_of(SparkOptions(memory="2g", master="local[3]"), [], conf)
+    assert found["spark.driver.memory"] == "2g"
+    assert found["spark.master"] == "local[3]"
+
+
+@pytest.mark.parametrize("own", ["-XX:+UseZGC", "-Xa -XX:+UseG1GC"])
+def test_java_gets_one_collector(own: str) -> None:
+    asked = (("spark.driver.extraJavaOptions", own),)
+    flags = ["-XX:+UseParallelGC", "-XX:AOTCache=x"]
+    found = settings_of(SparkOptions(conf=asked), flags, {})
+    assert found["spark.driver.extraJavaOptions"] == f"{own} -XX:AOTCache=x"
+
+
+@pytest.mark.parametrize(
+    ("master", "bound"), [("local[*]", True), ("spark://head:7077", False), ("yarn", False)]
+)
+def test_a_driver_that_workers_elsewhere_must_reach_is_not_bound(master: str, bound: bool) -> None:
+    found = settings_of(SparkOptions(master=master), [], {})
+    assert found["spark.master"] == master
+    assert ("spark.driver.bindAddress" in found) is bound
+    assert ("spark.driver.host" in found) is bound
+    by_conf = settings_of(SparkOptions(conf=(("spark.master", master),)), [], {})
+    assert ("spark.driver.host" in by_conf) is bound
+
+
+@pytest.mark.parametrize("text", ["spark.x", "x=1", "=", "spark.x.y"])
+def test_what_is_no_setting_is_refused(text: str) -> None:
+    command: click.Command = reindex
+    done = CliRunner().invoke(command, ["--conf", text])
+    assert done.exit_code == 2
+    assert "must be spark.NAME=VALUE" in done.output
