@@ -359,6 +359,10 @@ class AssertionsSection(Section, frozen=True):
             description="a key; the people it follows, by the stored list, get cards",
         ),
     ] = ""
+    all_subjects: Annotated[
+        bool,
+        Meta(description="every author and event of the store gets a card, as with publish --all"),
+    ] = False
     interval: Annotated[
         Duration, Meta(description="how often the store is counted; each run reads all its events")
     ] = "1h"

@@ -189,8 +189,11 @@ def _check_assertions(section: AssertionsSection, complain: Complain) -> None:
     _try(complain, ("assertions", "fields"), options.check)
     if "rank" in section.fields:
         complain(("assertions", "fields"), "rank has a viewpoint: `assertions publish --rank-of`")
-    if section.key_file and not (section.watches or section.subjects or section.followed_by):
-        complain(("assertions",), "names nobody: give watches, subjects or followed_by")
+    named = section.watches or section.subjects or section.followed_by or section.all_subjects
+    if section.key_file and not named:
+        complain(
+            ("assertions",), "names nobody: give watches, subjects, followed_by or all_subjects"
+        )
 
 
 def _check_addresses(config: Config, complain: Complain) -> None:

@@ -117,6 +117,7 @@ def _plan(section: AssertionsSection) -> AssertionPlan:
     followed = section.followed_by
     return AssertionPlan(
         subjects=tuple(map(subject_of, section.subjects)),
+        everything=section.all_subjects,
         followed_by=nip19.decode_pubkey(followed) if followed else "",
         watches=section.watches,
         patient=True,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from nostr_client.assertions.fields import FIELDS, IDENTIFIER, READERS, USER, field_named
+from nostr_client.assertions.fields import FIELDS, IDENTIFIER, READERS, USER, field_named, is_field
 from nostr_client.assertions.tally import DAY
 from nostr_client.codecs.event import EventTemplate, Tag
 from nostr_client.errors import InvalidInput
@@ -161,16 +161,21 @@ def is_due(card: Card, before: Event | None, now: int, options: CardOptions) -> 
     expires = int(before.first_tag("expiration") or 0)
     if expires - now < options.renewal:
         return True
-    published = {
-        field.name: tuple(before.tag_values(field.name))
-        for field in FIELDS[card.kind]
-        if before.first_tag(field.name) is not None
-    }
+    published = _fields_of(before, card.kind)
     wanted = {name: _texts(value) for name, value in card.values.items()}
     wanted = {name: texts for name, texts in wanted.items() if texts}
     if published.keys() != wanted.keys():
         return True
     return any(_differs(published[name], wanted[name], options.step) for name in wanted)
+
+
+def _fields_of(card: Event, kind: int) -> dict[str, tuple[str, ...]]:
+    """Return the values of each field that a signed card has."""
+    found: dict[str, tuple[str, ...]] = {}
+    for tag in card.tags:
+        if len(tag) > 1 and is_field(kind, tag[0]):
+            found[tag[0]] = (*found.get(tag[0], ()), tag[1])
+    return found
 
 
 def declaration(

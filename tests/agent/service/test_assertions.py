@@ -145,6 +145,21 @@ async def test_a_changed_number_is_signed_again_and_a_removed_subject_retracted(
         assert deleted == [[f"30382:{PROVIDER.pubkey}:{FANS[0].pubkey}"]]
 
 
+async def test_every_subject_of_the_store_gets_a_card(folder: Path) -> None:
+    people, things = len(FANS) + 1, 1
+    async with FaultyRelay(Takes()) as relay:
+        every = section(folder, "all_subjects = true")
+        async with an_agent(folder, [relay.url], every) as agent:
+            report = (await ran(agent)).report
+            assert report is not None
+            assert (report.signed, report.retracted) == (people + things, 0)
+        named = section(folder, f'subjects = ["{ME.npub}"]')
+        async with an_agent(folder, [relay.url], named) as agent:
+            report = (await ran(agent)).report
+            assert report is not None
+            assert (report.signed, report.retracted) == (0, people + things - 1)
+
+
 async def test_the_number_of_a_watch_replaces_that_of_the_store(folder: Path) -> None:
     asked = FaultyRelay(events=[one.event for one in LISTS[:3]])
     named = 'watches = ["me"]'

@@ -1,0 +1,57 @@
+"""Many events, one key: the order stays, and a remote signer gets few requests at once."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from nostr_client.assertions.signing import BATCH, REMOTE, batches, sign_all
+from nostr_client.codecs.event import EventTemplate
+from nostr_client.codecs.keys import KeySigner, VerifiedEvent, verify
+from nostr_client.errors import DeadlineExceeded
+
+KEY = KeySigner(bytes([5]) * 32)
+
+
+class Remote:
+    """A signer that is no key in memory; it counts the requests that wait together."""
+
+    pubkey = KEY.pubkey
+
+    def __init__(self, fails: str = "") -> None:
+        self.waiting = self.most = 0
+        self.fails = fails
+
+    async def sign(self, template: EventTemplate) -> VerifiedEvent:
+        self.waiting += 1
+        self.most = max(self.most, self.waiting)
+        await asyncio.sleep(0)
+        self.waiting -= 1
+        if template.content == self.fails:
+            raise DeadlineExceeded("the bunker gave no answer")
+        return KEY.sign_now(template)
+
+
+def templates(count: int) -> list[EventTemplate]:
+    return [EventTemplate(kind=1, content=str(n), created_at=n) for n in range(count)]
+
+
+async def test_the_order_of_the_templates_stays_over_chunks_and_requests() -> None:
+    for signer, count in ((KEY, 300), (Remote(), REMOTE)):
+        signed = await sign_all(signer, templates(count))
+        assert [one.content for one in signed] == [str(n) for n in range(count)]
+        assert {verify(one.event).pubkey for one in signed} == {KEY.pubkey}
+
+
+async def test_a_remote_signer_gets_few_requests_at_once() -> None:
+    signer = Remote()
+    for some in batches(templates(3 * REMOTE), signer):
+        await sign_all(signer, some)
+    assert signer.most == REMOTE
+    assert [len(some) for some in batches(templates(BATCH + 1), KEY)] == [BATCH, 1]
+
+
+async def test_a_failure_is_the_error_of_the_signer() -> None:
+    with pytest.raises(DeadlineExceeded, match="no answer"):
+        await sign_all(Remote(fails="3"), templates(REMOTE))
