@@ -106,9 +106,7 @@ class Route:
         """The type of the body, None where there is none."""
         if not (self._has_body and self._others):
             return None
-        return (
-            self._hints[self._whole] if self._whole else self._struct("Body", self._others)
-        )
+        return self._hints[self._whole] if self._whole else self._struct("Body", self._others)
 
     @property
     def _has_body(self) -> bool:

@@ -341,7 +341,10 @@ class AssertionsSection(Section, frozen=True):
 
     key_file: Annotated[
         str,
-        Meta(description="file with a key for cards alone, never yours; empty: none are published"),
+        Meta(
+            description="file with a key for cards alone, never yours, or with the bunker:// link "
+            "of one; empty: none are published"
+        ),
     ] = ""
     relays: Annotated[Urls, Meta(max_length=50, description="where to; empty: relays.default")] = ()
     watches: Annotated[

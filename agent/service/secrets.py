@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 import subprocess
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from agent.api.address import READ_SUFFIX
+from nostr_client.assertions.card_key import card_signer, check_key
 from nostr_client.codecs.keys import KeySigner
 from nostr_client.errors import InvalidInput
 from nostr_client.paths import LONGEST_SECRET, read_secret, token_path, user_path
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
     from agent.config.model import ApiSection, AssertionsSection, IdentitySection
     from nostr_client.codecs.keys import Signer
+    from nostr_client.options import ConnectionOptions
 
 
 COMMAND_S: Final = 30.0
@@ -40,23 +43,38 @@ def make_signer(section: IdentitySection) -> KeySigner | None:
     return KeySigner.from_nsec(text.strip(), where)
 
 
-def make_card_signer(section: AssertionsSection, identity: Signer | None) -> KeySigner | None:
+async def make_card_signer(
+    section: AssertionsSection, identity: Signer | None, connection: ConnectionOptions
+) -> Signer | None:
     """The signer of cards, or None where none are published.
 
-    Raises InvalidInput for a key that is the identity's, InvalidKey.
+    Raises InvalidInput for a key that is the identity's, InvalidKey, RelayError for a bunker that
+    does not answer. Safe to cancel.
     """
     if not section.key_file:
         return None
     path = user_path(section.key_file)
     where = f"assertions.key_file: {path}"
-    try:
-        text = read_secret(path)
-    except OSError as error:
-        raise InvalidInput(f"{where}: {error.strerror or error}") from error
-    signer = KeySigner.from_nsec(text.strip(), where)
+    text = await asyncio.to_thread(_card_key, path, where)
+    signer = await card_signer(text, path, connection, where)
     if identity is not None and identity.pubkey == signer.pubkey:
         raise InvalidInput(f"{where}: is the identity's key; cards need one of their own")
     return signer
+
+
+def check_card_key(section: AssertionsSection) -> None:
+    """Read the key of cards without asking a bunker. Raises InvalidInput, InvalidKey."""
+    if section.key_file:
+        path = user_path(section.key_file)
+        where = f"assertions.key_file: {path}"
+        check_key(_card_key(path, where), where)
+
+
+def _card_key(path: Path, where: str) -> str:
+    try:
+        return read_secret(path)
+    except OSError as error:
+        raise InvalidInput(f"{where}: {error.strerror or error}") from error
 
 
 def _printed(command: tuple[str, ...]) -> str:

@@ -240,7 +240,7 @@ class KeySigner:
         return VerifiedEvent(event)
 
     def sign_many(self, templates: Sequence[EventTemplate]) -> list[VerifiedEvent]:
-        """Make a signed event of each template, in order. Raises InvalidEvent for the first bad one.
+        """Make a signed event of each template, in order. Raises InvalidEvent for a bad one.
 
         Meant for a worker thread, in chunks of 64 to 256: libsecp256k1 runs without the GIL.
         """

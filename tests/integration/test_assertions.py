@@ -128,7 +128,7 @@ async def test_a_kill_in_the_middle_signs_nothing_twice(
     async with FaultyRelay(behaviour) as relay:
         args = ("--store", str(store), "--key-file", str(key), "--all", "-r", relay.url)
         async with started("assertions", "publish", *args) as process:
-            await relay.heard("EVENT", 5)
+            await relay.heard("EVENT", 5, within=60)
             process.kill()
         before = {event["id"] for event in sent(relay)}
         behaviour.left = 1_000
