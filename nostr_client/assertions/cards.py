@@ -17,13 +17,10 @@ from nostr_client.codecs.event import EventTemplate, Tag
 from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping
 
     from nostr_client.assertions.tally import AssertionTally, Value, Values
     from nostr_client.codecs.event import Event
-
-DECLARATION: Final = 10040
-"""The kind of the event in which a user names trusted providers."""
 
 WIDEST: Final = 0.05
 """An estimate with a larger error, to either side, is not published."""
@@ -176,23 +173,6 @@ def _fields_of(card: Event, kind: int) -> dict[str, tuple[str, ...]]:
         if len(tag) > 1 and is_field(kind, tag[0]):
             found[tag[0]] = (*found.get(tag[0], ()), tag[1])
     return found
-
-
-def declaration(
-    providers: Sequence[str], relay: str, named: Collection[str], now: int
-) -> EventTemplate:
-    """Return the user's event (kind 10040) that trusts providers (hex pubkeys).
-
-    The trust is for `named` fields, as `kind:tag`, else for all that are not personal. Raises
-    InvalidInput for a field that no card has.
-    """
-    known = {f"{kind}:{one.name}": one for kind, fields in FIELDS.items() for one in fields}
-    unknown = [one for one in named if one not in known]
-    if unknown:
-        raise InvalidInput(f"no field {unknown[0]!r}: write KIND:TAG, such as 30382:followers")
-    chosen = named or [name for name, one in known.items() if not one.personal]
-    tags = tuple((name, provider, relay) for name in chosen for provider in providers)
-    return EventTemplate(kind=DECLARATION, tags=tags, created_at=now)
 
 
 def _differs(old: tuple[str, ...], new: tuple[str, ...], step: float) -> bool:

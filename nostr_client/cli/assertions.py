@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
     from nostr_client.assertions import CardOptions, Publisher, PublishReport
     from nostr_client.assertions.run import Subject
-    from nostr_client.codecs.keys import Signer
+    from nostr_client.codecs.keys import KeySigner, Signer
+    from nostr_client.codecs.nip44 import Nip44
     from nostr_client.options import Options
     from nostr_client.store.sqlite import SqliteStore
 
@@ -240,11 +241,17 @@ def fields(as_json: bool) -> None:
     multiple=True,
     help="Trust only this field; repeat for more. Default: all that are not personal.",
 )
+@click.option(
+    "--private",
+    is_flag=True,
+    help="Encrypt whom you trust to your own key (NIP-44); needs the key and the extra fleet.",
+)
 @relay_option
 @key_file_option
 def declare(
     providers: tuple[str, ...],
     named: tuple[str, ...],
+    private: bool,
     relays: tuple[str, ...],
     key_file: str | None,
 ) -> None:
@@ -255,16 +262,25 @@ def declare(
     """
     import msgspec
 
-    from nostr_client.assertions.cards import declaration
+    from nostr_client.assertions.declaration import declaration
     from nostr_client.codecs.nip19 import decode_pubkey
 
     if not providers:
         raise click.UsageError("give --provider KEY, the key that signs the cards to trust")
     (relay, *_) = chosen_relays(relays)
     keys = list(dict.fromkeys(map(decode_pubkey, providers)))
-    made = declaration(keys, relay, named, int(time.time()))
     signer = optional_signer(key_file)
+    if private and signer is None:
+        raise click.UsageError(f"--private encrypts to your key: give --key-file or {KEY_VARIABLE}")
+    pair = _pair(signer) if private and signer is not None else None
+    made = declaration(keys, relay, named, int(time.time()), pair)
     print_json(msgspec.to_builtins(made if signer is None else signer.sign_now(made).event))
+
+
+def _pair(signer: KeySigner) -> Nip44:
+    from nostr_client.codecs.nip44 import Nip44
+
+    return Nip44(signer, "an encrypted declaration")
 
 
 def _listed(file: str | None) -> list[Subject]:
