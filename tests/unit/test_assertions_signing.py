@@ -1,11 +1,14 @@
-"""Many events, one key: the order stays, and a remote signer gets few requests at once."""
+"""Many cards, one key: the order stays, a remote signer gets few requests at once, and the ledger
+reads a batch without sorting all cards."""
 
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 
 import pytest
 
+from nostr_client.assertions import ledger
 from nostr_client.assertions.signing import BATCH, REMOTE, batches, sign_all
 from nostr_client.codecs.event import EventTemplate
 from nostr_client.codecs.keys import KeySigner, VerifiedEvent, verify
@@ -55,3 +58,15 @@ async def test_a_remote_signer_gets_few_requests_at_once() -> None:
 async def test_a_failure_is_the_error_of_the_signer() -> None:
     with pytest.raises(DeadlineExceeded, match="no answer"):
         await sign_all(Remote(fails="3"), templates(REMOTE))
+
+
+def test_a_batch_of_the_ledger_is_read_in_order_without_a_sort() -> None:
+    conn = sqlite3.connect(":memory:")
+    try:
+        conn.executescript(ledger._TABLES)
+        plan = conn.execute(f"EXPLAIN QUERY PLAN {ledger._PENDING}", ("signer", "relay", 5, 512))
+        steps = [row[3] for row in plan]
+    finally:
+        conn.close()
+    assert any("INTEGER PRIMARY KEY" in step for step in steps)
+    assert not any("TEMP B-TREE" in step for step in steps)
