@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from bench.relay import cpu_of, running
 from bench.report import Report, arguments, peak_rss_mib
 from nostr_client.assertions import ASSERTIONS, CardOptions, Publisher
-from nostr_client.assertions.run import Plan, publish
+from nostr_client.assertions.run import AssertionPlan, publish
 from nostr_client.codecs.event import EventTemplate
 from nostr_client.codecs.keys import KeySigner
 from nostr_client.count.claims import CLAIMS
@@ -81,7 +81,7 @@ async def fill(store: SqliteStore, count: int) -> None:
 
 
 @dataclass
-class Spent:
+class RunTimes:
     """Seconds of a run: of CPU of this process, on the wall, and on the wall while it sends."""
 
     cpu: float = 0.0
@@ -89,9 +89,9 @@ class Spent:
     sending: float = 0.0
 
 
-async def run(store: SqliteStore, url: str) -> tuple[PublishReport, Spent]:
+async def run(store: SqliteStore, url: str) -> tuple[PublishReport, RunTimes]:
     """Publish everything to one relay."""
-    spent = Spent()
+    spent = RunTimes()
 
     async def send(publisher: Publisher) -> None:
         start = time.perf_counter()
@@ -100,7 +100,7 @@ async def run(store: SqliteStore, url: str) -> tuple[PublishReport, Spent]:
         spent.sending = time.perf_counter() - start
 
     wall, cpu = time.perf_counter(), time.process_time()
-    plan = Plan(everything=True)
+    plan = AssertionPlan(everything=True)
     report = await publish(store, PROVIDER, plan, CardOptions(), [url], now=time.time, send=send)
     spent.wall, spent.cpu = time.perf_counter() - wall, time.process_time() - cpu
     return report, spent
@@ -118,7 +118,7 @@ async def measure(report: Report, name: str, url: str, count: int) -> None:
                 show(report, f"{name}, {what}", *await run(store, url))
 
 
-def show(report: Report, what: str, found: PublishReport, spent: Spent) -> None:
+def show(report: Report, what: str, found: PublishReport, spent: RunTimes) -> None:
     """Add the rate of a run, and a note with the rest."""
     (delivery,) = found.relays.values()
     report.note(

@@ -148,10 +148,10 @@ class Publisher:
     async def _bring(self, relay: Relay, report: RelayDelivery) -> None:
         """Send events, AT_ONCE at a time, until the relay has all or is to be skipped."""
         run = _Run()
-        outbox = _Outbox(self._ledger, relay.url)
+        undelivered = _Undelivered(self._ledger, relay.url)
 
         async def worker() -> None:
-            while not run.error and (one := await outbox.next()) is not None:
+            while not run.error and (one := await undelivered.next()) is not None:
                 try:
                     await relay.publish(one.event, paced=True)
                 except RelayError as error:
@@ -159,18 +159,18 @@ class Publisher:
                 else:
                     run.in_a_row = 0
                     report.taken += 1
-                    await outbox.taken(one)
+                    await undelivered.taken(one)
 
         try:
             async with task_group() as group:
                 for _ in range(AT_ONCE):
                     group.create_task(worker())
         finally:
-            await outbox.flush()
+            await undelivered.flush()
         report.error = run.error
 
 
-class _Outbox:
+class _Undelivered:
     """The events that one relay lacks, read and marked in the ledger BATCH at a time."""
 
     def __init__(self, ledger: Ledger, url: str) -> None:

@@ -44,7 +44,7 @@ from nostr_client.cli.relays import (
 from nostr_client.codecs import nip19
 from nostr_client.codecs.display import plural, said
 from nostr_client.codecs.profiles import person
-from nostr_client.count.merge import Claim, Figure, Unit
+from nostr_client.count.merge import Claim, CountUnit, Figure
 from nostr_client.errors import InvalidInput, MissingExtra, clip
 
 if TYPE_CHECKING:

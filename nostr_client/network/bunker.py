@@ -84,7 +84,7 @@ class BunkerSigner:
 
     def __init__(
         self,
-        requests: Requests,
+        requests: BunkerRequests,
         pubkey: str,
         *,
         now: Callable[[], float] = time.time,
@@ -115,7 +115,7 @@ class BunkerSigner:
                     f"{url}: a bunker is reached directly, and a proxy is configured for its relay:"
                     " use a key file, or name the relay in no_proxy"
                 )
-        requests = Requests(link, client, seconds, paired=paired)
+        requests = BunkerRequests(link, client, seconds, paired=paired)
         return cls(requests, await requests.public_key())
 
     @property
@@ -141,7 +141,7 @@ class BunkerSigner:
         return f"BunkerSigner(pubkey={self._pubkey!r})"
 
 
-class Requests:
+class BunkerRequests:
     """Sends requests by nostr-sdk's client, whose calls have other names in 0.45 than in 0.44."""
 
     def __init__(

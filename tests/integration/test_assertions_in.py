@@ -23,7 +23,7 @@ from nostr_client.codecs.event import EventTemplate, parse_event
 from nostr_client.codecs.keys import KeySigner
 from nostr_client.codecs.nip19 import PublicKey
 from nostr_client.codecs.nip44 import Nip44
-from nostr_client.count.procedure import Counter
+from nostr_client.count.procedure import CountEngine
 from nostr_client.errors import InvalidInput
 from tests.faulty_relay import FaultyRelay
 from tests.running import nostr_client

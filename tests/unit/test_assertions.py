@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nostr_client.assertions import FIELDS, CardOptions, Tally, cards_of
+from nostr_client.assertions import FIELDS, AssertionTally, CardOptions, cards_of
 from nostr_client.assertions.cards import Card, Measured, is_due
 from nostr_client.assertions.declaration import declaration
 from nostr_client.assertions.fields import (

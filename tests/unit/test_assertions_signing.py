@@ -17,7 +17,7 @@ from nostr_client.errors import DeadlineExceeded
 KEY = KeySigner(bytes([5]) * 32)
 
 
-class Remote:
+class RemoteKey:
     """A signer that is no key in memory; it counts the requests that wait together."""
 
     pubkey = KEY.pubkey
@@ -41,14 +41,14 @@ def templates(count: int) -> list[EventTemplate]:
 
 
 async def test_the_order_of_the_templates_stays_over_chunks_and_requests() -> None:
-    for signer, count in ((KEY, 300), (Remote(), REMOTE)):
+    for signer, count in ((KEY, 300), (RemoteKey(), REMOTE)):
         signed = await sign_all(signer, templates(count))
         assert [one.content for one in signed] == [str(n) for n in range(count)]
         assert {verify(one.event).pubkey for one in signed} == {KEY.pubkey}
 
 
 async def test_a_remote_signer_gets_few_requests_at_once() -> None:
-    signer = Remote()
+    signer = RemoteKey()
     for some in batches(templates(3 * REMOTE), signer):
         await sign_all(signer, some)
     assert signer.most == REMOTE
@@ -57,7 +57,7 @@ async def test_a_remote_signer_gets_few_requests_at_once() -> None:
 
 async def test_a_failure_is_the_error_of_the_signer() -> None:
     with pytest.raises(DeadlineExceeded, match="no answer"):
-        await sign_all(Remote(fails="3"), templates(REMOTE))
+        await sign_all(RemoteKey(fails="3"), templates(REMOTE))
 
 
 def test_a_batch_of_the_ledger_is_read_in_order_without_a_sort() -> None:

@@ -10,7 +10,7 @@ from nostr_client.assertions.card_key import card_signer, check_key
 from nostr_client.codecs.event import EventTemplate
 from nostr_client.codecs.keys import KeySigner
 from nostr_client.errors import InvalidEvent, InvalidInput, RelayError
-from nostr_client.network.bunker import BunkerSigner, Requests, read_link
+from nostr_client.network.bunker import BunkerRequests, BunkerSigner, read_link
 from nostr_client.options import ConnectionOptions
 
 if TYPE_CHECKING:
@@ -64,14 +64,14 @@ def test_a_key_or_a_link_is_checked_without_asking_anybody() -> None:
 
 
 def test_an_error_of_the_library_repeats_no_secret() -> None:
-    requests = Requests(read_link(LINK), CLIENT, 1.0, paired=False)
+    requests = BunkerRequests(read_link(LINK), CLIENT, 1.0, paired=False)
     with pytest.raises(RelayError) as failed, requests.errors():
         raise requests.sdk.NostrSdkError(f"bad p&q of {CLIENT.nsec()}")
     assert "p&q" not in str(failed.value)
     assert CLIENT.nsec() not in str(failed.value)
 
 
-class Lies(Requests):
+class Lies(BunkerRequests):
     """A bunker that signs what it likes."""
 
     def __init__(self, signed: str) -> None:
