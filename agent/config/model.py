@@ -346,6 +346,10 @@ class AssertionsSection(Section, frozen=True):
             "of one; empty: none are published"
         ),
     ] = ""
+    key_command: Annotated[
+        tuple[str, ...],
+        Meta(description="program and arguments that print that key, in place of a file"),
+    ] = ()
     relays: Annotated[Urls, Meta(max_length=50, description="where to; empty: relays.default")] = ()
     watches: Annotated[
         tuple[Name, ...],
@@ -383,6 +387,11 @@ class AssertionsSection(Section, frozen=True):
     name: Annotated[str, Meta(max_length=200, description="in the profile of the key")] = (
         "nostr-tally"
     )
+
+    @property
+    def is_on(self) -> bool:
+        """Whether a key is named, so that cards are published."""
+        return bool(self.key_file or self.key_command)
 
 
 class RetentionSection(Section, frozen=True):

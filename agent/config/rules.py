@@ -189,8 +189,10 @@ def _check_assertions(section: AssertionsSection, complain: Complain) -> None:
     _try(complain, ("assertions", "fields"), options.check)
     if "rank" in section.fields:
         complain(("assertions", "fields"), "rank has a viewpoint: `assertions publish --rank-of`")
+    if section.key_file and section.key_command:
+        complain(("assertions", "key_command"), "give a file or a command, not both")
     named = section.watches or section.subjects or section.followed_by or section.all_subjects
-    if section.key_file and not named:
+    if section.is_on and not named:
         complain(
             ("assertions",), "names nobody: give watches, subjects, followed_by or all_subjects"
         )

@@ -48,14 +48,14 @@ class AssertionRunner:
         """Take a section, the first or another."""
         self._section = section
         self._relays = tuple(chosen(section.relays, relays.default, relays.denied))
-        on = bool(section.key_file)
+        on = section.is_on
         if not on or not self.shown.on:
             self.shown = schema.Assertions(on=on)
 
     def tasks(self) -> list[scheduler.Task]:
         """The one task, while there is a key to sign with."""
         section = self._section
-        if section is None or not section.key_file:
+        if section is None or not section.is_on:
             return []
         every = seconds(section.interval)
         return [scheduler.Task(f"{KIND} {CARDS}", LANE, every, backs_off=False)]

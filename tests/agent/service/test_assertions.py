@@ -245,8 +245,21 @@ async def test_nothing_is_published_without_a_whole_store_or_with_the_wrong_key(
         assert (found.report, sent(relay)) == (None, [])
 
 
+async def test_a_command_prints_the_key(folder: Path) -> None:
+    command = f'key_command = ["cat", "{folder / "cards.key"}"]'
+    text = f'[assertions]\n{command}\nsubjects = ["{ME.npub}"]\n'
+    async with FaultyRelay(Takes()) as relay:
+        async with an_agent(folder, [relay.url], text) as agent:
+            found = await ran(agent)
+            assert (found.pubkey, found.why) == (PROVIDER.pubkey, "")
+        failing = text.replace('"cat"', '"false"')
+        async with an_agent(folder, [relay.url], failing) as agent:
+            assert "assertions.key_command ended with 1" in (await ran(agent)).why
+
+
 def test_mistakes_of_the_section_are_named() -> None:
     for more, why in (
+        ('key_command = ["x"]', "a file or a command"),
         ("", "names nobody"),
         ('subjects = ["nobody"]', "subjects.0"),
         ('followed_by = "nobody"', "followed_by"),
