@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,6 +22,7 @@ from nostr_client.store.sqlite import SqliteStore
 from nostr_client.store.sync_memory import TriedTable
 from nostr_client.sync.memory import RefusalNote, RelayAndKey, Side, StoredMemory, Verdict
 from nostr_client.sync.options import SyncOptions
+from tests.agent.service.kit import eventually
 from tests.faulty_relay import Behaviour, FaultyRelay, Peer
 from tests.peers.servers import local_relay
 from tests.running import nostr_client, started
@@ -137,6 +140,13 @@ async def test_a_kill_in_the_middle_signs_nothing_twice(
         assert {event["id"] for event in sent(relay)} == before
 
 
+async def marked(store: Path) -> bool:
+    """Whether the ledger says that a relay took a batch."""
+    with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as conn:
+        (taken,) = conn.execute("SELECT count(*) FROM assertion_taken").fetchone()
+    return bool(taken == BATCH)
+
+
 async def test_a_kill_after_a_batch_sends_only_what_was_not_recorded(
     publish: Run, store: Path, key: Path
 ) -> None:
@@ -149,6 +159,7 @@ async def test_a_kill_after_a_batch_sends_only_what_was_not_recorded(
         args = ("--store", str(store), "--key-file", str(key), "--all", "-r", relay.url)
         async with started("assertions", "publish", *args) as process:
             await relay.heard("EVENT", cards + 2, within=60)
+            await eventually(lambda: marked(store))
             process.kill()
         first = [event["id"] for event in sent(relay)]
         assert len(first) == len(set(first)) == cards + 2

@@ -152,12 +152,15 @@ async def test_every_subject_of_the_store_gets_a_card(folder: Path) -> None:
         async with an_agent(folder, [relay.url], every) as agent:
             report = (await ran(agent)).report
             assert report is not None
-            assert (report.signed, report.retracted) == (people + things, 0)
+            assert (report.signed + report.unchanged, report.retracted) == (people + things, 0)
+        assert len(cards(relay)) == people + things
         named = section(folder, f'subjects = ["{ME.npub}"]')
         async with an_agent(folder, [relay.url], named) as agent:
             report = (await ran(agent)).report
             assert report is not None
-            assert (report.signed, report.retracted) == (0, people + things - 1)
+            assert (report.signed, report.unchanged) == (0, 1)
+        deletions = [one for one in sent(relay) if one["kind"] == 5]
+        assert len(deletions) == people + things - 1
 
 
 async def test_the_number_of_a_watch_replaces_that_of_the_store(folder: Path) -> None:
