@@ -21,7 +21,7 @@ from nostr_client.errors import InvalidInput, InvalidRelayURL
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from nostr_client.assertions.reading import Subject
+    from nostr_client.assertions.fields import Subject
     from nostr_client.codecs.event import Event
     from nostr_client.codecs.nip44 import Nip44
 

@@ -7,7 +7,7 @@ it.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -21,6 +21,14 @@ IDENTIFIER: Final = 30385
 
 SUBJECTS: Final = {USER: "user", EVENT: "event", ADDRESS: "address", IDENTIFIER: "identifier"}
 """The subject of a card, by its kind."""
+
+
+class Subject(NamedTuple):
+    """The card and the field that answer a query."""
+
+    kind: int
+    name: str
+    field: str
 
 
 class CardField(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ its age stands beside it.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from nostr_client.assertions.declaration import (
     DECLARATION,
@@ -15,7 +15,7 @@ from nostr_client.assertions.declaration import (
     declared,
     private_rows,
 )
-from nostr_client.assertions.fields import ADDRESS, EVENT, USER, field_named
+from nostr_client.assertions.fields import ADDRESS, EVENT, USER, Subject, field_named
 from nostr_client.assertions.report import Asserted as Asserted
 from nostr_client.assertions.report import AssertedStatus as AssertedStatus
 from nostr_client.codecs import kinds, nip19
@@ -51,14 +51,6 @@ _FIELD_OF: Final = {
     "zaps": "zap_cnt",
 }
 """The field of a card that answers a canonical query."""
-
-
-class Subject(NamedTuple):
-    """The card and the field that answer a query."""
-
-    kind: int
-    name: str
-    field: str
 
 
 def subject_of_query(query: Query) -> Subject:
