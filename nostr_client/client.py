@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
     from nostr_client.assertions.reading import Asserted
     from nostr_client.codecs.event import Event
-    from nostr_client.codecs.keys import Signer, VerifiedEvent
+    from nostr_client.codecs.keys import KeySigner, Signer, VerifiedEvent
     from nostr_client.codecs.nip11 import RelayInfo
     from nostr_client.codecs.web_of_trust import Root, Web
     from nostr_client.count.result import CountResult
@@ -380,16 +380,18 @@ class NostrClient:
         query: Query,
         providers: Sequence[str] = (),
         *,
-        trusted_by: str | None = None,
+        trusted_by: str | KeySigner | None = None,
         relays: RelayNames | None = None,
     ) -> list[Asserted]:
         """Return what providers (NIP-85) assert about the target of a canonical query, in order.
 
         An assertion is a number that somebody else counted: `count` never uses it. `providers` are
-        npubs or hex pubkeys; without any, those that the user `trusted_by` declares (kind 10040,
-        the public part), which the relays then see asked for: none, if there is no declaration.
-        Takes twice the group's deadline at most. Raises InvalidInput for a query that no card
-        answers, and without either; NoRelays, StoreError. Safe to cancel.
+        npubs or hex pubkeys; without any, those that the user `trusted_by` declares (kind 10040),
+        which the relays then see asked for: none, if there is no declaration. The part that is
+        encrypted to the user is read with a KeySigner, and not with a pubkey. Takes twice the
+        group's deadline at most. Raises InvalidInput for a query that no card answers, without
+        either, and for an encrypted part that cannot be read; MissingExtra, NoRelays, StoreError.
+        Safe to cancel.
         """
         from nostr_client.assertions import reading
         from nostr_client.codecs import nip19
@@ -400,9 +402,7 @@ class NostrClient:
         whom = tuple(map(nip19.decode_pubkey, providers))
         urls = [relay.url for _, relay in await self._relays_for(query, relays)]
         if not whom and trusted_by is not None:
-            user = nip19.decode_pubkey(trusted_by)
-            found = await reading.read_declaration(self.pool, urls, user)
-            whom, places = ((), ()) if found is None else reading.declared(found, subject)
+            whom, places = await reading.read_declared(self.pool, urls, trusted_by, subject)
             for url in places:  # the declaration names these, not the user
                 self.pool.relay(url, stranger=True)
             urls = list(dict.fromkeys([*urls, *map(normalize, places)]))

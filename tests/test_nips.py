@@ -14,7 +14,7 @@ PAGE = (ROOT / "docs/reference/nips.md").read_text("utf-8")
 ROWS = re.findall(r"^\| (\d\d) [^|]*\| ([^|]*) \| ([^|]*) \|$", PAGE, re.MULTILINE)
 README = (ROOT / "README.md").read_text("utf-8").partition("## Supported NIPs")[2]
 
-NAMES_OF_KINDS = {4, 10, 17, 23, 36, 37, 46, 56, 60, 73, 90, 98, 99}
+NAMES_OF_KINDS = {4, 10, 17, 23, 36, 37, 56, 60, 73, 90, 98, 99}
 """Named in the code for a kind of theirs or for what a caller may bring, and not supported."""
 
 

@@ -349,8 +349,15 @@ class AssertionsSection(Section, frozen=True):
 
     key_file: Annotated[
         str,
-        Meta(description="file with a key for cards alone, never yours; empty: none are published"),
+        Meta(
+            description="file with a key for cards alone, never yours, or with the bunker:// link "
+            "of one; empty: none are published"
+        ),
     ] = ""
+    key_command: Annotated[
+        tuple[str, ...],
+        Meta(description="program and arguments that print that key, in place of a file"),
+    ] = ()
     relays: Annotated[Urls, Meta(max_length=50, description="where to; empty: relays.default")] = ()
     watches: Annotated[
         tuple[Name, ...],
@@ -367,6 +374,10 @@ class AssertionsSection(Section, frozen=True):
             description="a key; the people it follows, by the stored list, get cards",
         ),
     ] = ""
+    all_subjects: Annotated[
+        bool,
+        Meta(description="every author and event of the store gets a card, as with publish --all"),
+    ] = False
     interval: Annotated[
         Duration, Meta(description="how often the store is counted; each run reads all its events")
     ] = "1h"
@@ -384,6 +395,11 @@ class AssertionsSection(Section, frozen=True):
     name: Annotated[str, Meta(max_length=200, description="in the profile of the key")] = (
         "nostr-tally"
     )
+
+    @property
+    def is_on(self) -> bool:
+        """Whether a key is named, so that cards are published."""
+        return bool(self.key_file or self.key_command)
 
 
 class RetentionSection(Section, frozen=True):

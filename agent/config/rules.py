@@ -192,8 +192,13 @@ def _check_assertions(section: AssertionsSection, complain: Complain) -> None:
     _try(complain, ("assertions", "fields"), options.check)
     if "rank" in section.fields:
         complain(("assertions", "fields"), "rank has a viewpoint: `assertions publish --rank-of`")
-    if section.key_file and not (section.watches or section.subjects or section.followed_by):
-        complain(("assertions",), "names nobody: give watches, subjects or followed_by")
+    if section.key_file and section.key_command:
+        complain(("assertions", "key_command"), "give a file or a command, not both")
+    named = section.watches or section.subjects or section.followed_by or section.all_subjects
+    if section.is_on and not named:
+        complain(
+            ("assertions",), "names nobody: give watches, subjects, followed_by or all_subjects"
+        )
 
 
 def _check_addresses(config: Config, complain: Complain) -> None:

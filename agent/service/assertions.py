@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Final
 
 from agent.api import schema
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from agent.log import Log
     from agent.service.parts import AgentParts
     from nostr_client.assertions import Publisher, PublishReport
-    from nostr_client.codecs.keys import KeySigner
+    from nostr_client.codecs.keys import Signer
     from nostr_client.watch.clock import Clock
 
 KIND: Final = "assertions"
@@ -49,14 +48,14 @@ class AssertionRunner:
         """Take a section, the first or another."""
         self._section = section
         self._relays = tuple(chosen(section.relays, relays.default, relays.denied))
-        on = bool(section.key_file)
+        on = section.is_on
         if not on or not self.shown.on:
             self.shown = schema.Assertions(on=on)
 
     def tasks(self) -> list[scheduler.Task]:
         """The one task, while there is a key to sign with."""
         section = self._section
-        if section is None or not section.key_file:
+        if section is None or not section.is_on:
             return []
         every = seconds(section.interval)
         return [scheduler.Task(f"{KIND} {CARDS}", LANE, every, backs_off=False)]
@@ -73,7 +72,8 @@ class AssertionRunner:
         began = self._clock.wall()
         pubkey, report, why = "", None, ""
         try:
-            signer = await asyncio.to_thread(make_card_signer, section, self._parts.signer)
+            connection = self._parts.pool.options.connection
+            signer = await make_card_signer(section, self._parts.signer, connection)
             if signer is not None:
                 pubkey = signer.pubkey
                 report = await self._publish(section, signer)
@@ -95,7 +95,7 @@ class AssertionRunner:
             self._log.info("assertions", signed=report.signed, retracted=report.retracted)
         self.shown = shown
 
-    async def _publish(self, section: AssertionsSection, signer: KeySigner) -> PublishReport:
+    async def _publish(self, section: AssertionsSection, signer: Signer) -> PublishReport:
         return await publish(
             self._parts.store,
             signer,
@@ -117,6 +117,7 @@ def _plan(section: AssertionsSection) -> AssertionPlan:
     followed = section.followed_by
     return AssertionPlan(
         subjects=tuple(map(subject_of, section.subjects)),
+        everything=section.all_subjects,
         followed_by=nip19.decode_pubkey(followed) if followed else "",
         watches=section.watches,
         patient=True,

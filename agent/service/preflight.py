@@ -8,7 +8,7 @@ from agent.relay.guard import check_listen
 from agent.relay.listen import parse_address, tls_context
 from agent.service.parts import store_file
 from agent.service.relaying import relay_access
-from agent.service.secrets import make_card_signer, make_signer, token_files
+from agent.service.secrets import check_card_key, make_signer, token_files
 from nostr_client.errors import NostrTallyError, optional
 from nostr_client.paths import read_secret, user_path
 from nostr_client.store.connect import check_place
@@ -37,7 +37,7 @@ def check_machine(config: Config, complain: Complain) -> None:
             _try(complain, ("api", key), read_secret, path)
     if config.relay.enabled:
         _check_relay(config.relay, complain)
-    _try(complain, ("assertions", "key_file"), make_card_signer, config.assertions, None)
+    _try(complain, ("assertions", "key_file"), check_card_key, config.assertions)
     _check_counters(config.counters, complain)
 
 

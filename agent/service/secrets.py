@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 import subprocess
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from agent.api.address import READ_SUFFIX
+from nostr_client.assertions.card_key import card_signer, check_key
 from nostr_client.codecs.keys import KeySigner
 from nostr_client.errors import InvalidInput
 from nostr_client.paths import LONGEST_SECRET, read_secret, token_path, user_path
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
     from agent.config.model import ApiSection, AssertionsSection, IdentitySection
     from nostr_client.codecs.keys import Signer
+    from nostr_client.options import ConnectionOptions
 
 
 COMMAND_S: Final = 30.0
@@ -34,40 +37,61 @@ def make_signer(section: IdentitySection) -> KeySigner | None:
             why = error.strerror or error
             raise InvalidInput(f"{where}: {why}") from error
     elif section.key_command:
-        text, where = _printed(section.key_command), "what identity.key_command printed"
+        name = "identity.key_command"
+        text, where = _printed(section.key_command, name), f"what {name} printed"
     else:
         return None
     return KeySigner.from_nsec(text.strip(), where)
 
 
-def make_card_signer(section: AssertionsSection, identity: Signer | None) -> KeySigner | None:
+async def make_card_signer(
+    section: AssertionsSection, identity: Signer | None, connection: ConnectionOptions
+) -> Signer | None:
     """The signer of cards, or None where none are published.
 
-    Raises InvalidInput for a key that is the identity's, InvalidKey.
+    Raises InvalidInput for a key that is the identity's, InvalidKey, RelayError for a bunker that
+    does not answer. Safe to cancel.
     """
-    if not section.key_file:
+    if not section.is_on:
         return None
-    path = user_path(section.key_file)
-    where = f"assertions.key_file: {path}"
-    try:
-        text = read_secret(path)
-    except OSError as error:
-        raise InvalidInput(f"{where}: {error.strerror or error}") from error
-    signer = KeySigner.from_nsec(text.strip(), where)
+    path = user_path(section.key_file) if section.key_file else None
+    text, where = await asyncio.to_thread(_card_key, section, path)
+    signer = await card_signer(text, path, connection, where)
     if identity is not None and identity.pubkey == signer.pubkey:
         raise InvalidInput(f"{where}: is the identity's key; cards need one of their own")
     return signer
 
 
-def _printed(command: tuple[str, ...]) -> str:
+def check_card_key(section: AssertionsSection) -> None:
+    """Read the file of the key of cards; run no command and ask no bunker.
+
+    Raises InvalidInput, InvalidKey.
+    """
+    if section.key_file:
+        check_key(*_card_key(section, user_path(section.key_file)))
+
+
+def _card_key(section: AssertionsSection, path: Path | None) -> tuple[str, str]:
+    """The text of the key of cards, and what names it in errors."""
+    if path is None:
+        name = "assertions.key_command"
+        return _printed(section.key_command, name), f"what {name} printed"
+    where = f"assertions.key_file: {path}"
+    try:
+        return read_secret(path), where
+    except OSError as error:
+        raise InvalidInput(f"{where}: {error.strerror or error}") from error
+
+
+def _printed(command: tuple[str, ...], name: str) -> str:
     try:
         run = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, timeout=COMMAND_S, check=False
         )
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-        raise InvalidInput(f"identity.key_command: {type(error).__name__}") from error
+        raise InvalidInput(f"{name}: {type(error).__name__}") from error
     if run.returncode:
-        raise InvalidInput(f"identity.key_command ended with {run.returncode}")
+        raise InvalidInput(f"{name} ended with {run.returncode}")
     return run.stdout[:LONGEST_SECRET].decode("ascii", "replace")
 
 

@@ -11,19 +11,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from nostr_client.assertions.fields import FIELDS, IDENTIFIER, READERS, USER, field_named
+from nostr_client.assertions.fields import FIELDS, IDENTIFIER, READERS, USER, field_named, is_field
 from nostr_client.assertions.tally import DAY
 from nostr_client.codecs.event import EventTemplate, Tag
 from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping
 
     from nostr_client.assertions.tally import AssertionTally, Value, Values
     from nostr_client.codecs.event import Event
-
-DECLARATION: Final = 10040
-"""The kind of the event in which a user names trusted providers."""
 
 WIDEST: Final = 0.05
 """An estimate with a larger error, to either side, is not published."""
@@ -161,11 +158,7 @@ def is_due(card: Card, before: Event | None, now: int, options: CardOptions) -> 
     expires = int(before.first_tag("expiration") or 0)
     if expires - now < options.renewal:
         return True
-    published = {
-        field.name: tuple(before.tag_values(field.name))
-        for field in FIELDS[card.kind]
-        if before.first_tag(field.name) is not None
-    }
+    published = _fields_of(before, card.kind)
     wanted = {name: _texts(value) for name, value in card.values.items()}
     wanted = {name: texts for name, texts in wanted.items() if texts}
     if published.keys() != wanted.keys():
@@ -173,21 +166,13 @@ def is_due(card: Card, before: Event | None, now: int, options: CardOptions) -> 
     return any(_differs(published[name], wanted[name], options.step) for name in wanted)
 
 
-def declaration(
-    providers: Sequence[str], relay: str, named: Collection[str], now: int
-) -> EventTemplate:
-    """Return the user's event (kind 10040) that trusts providers (hex pubkeys).
-
-    The trust is for `named` fields, as `kind:tag`, else for all that are not personal. Raises
-    InvalidInput for a field that no card has.
-    """
-    known = {f"{kind}:{one.name}": one for kind, fields in FIELDS.items() for one in fields}
-    unknown = [one for one in named if one not in known]
-    if unknown:
-        raise InvalidInput(f"no field {unknown[0]!r}: write KIND:TAG, such as 30382:followers")
-    chosen = named or [name for name, one in known.items() if not one.personal]
-    tags = tuple((name, provider, relay) for name in chosen for provider in providers)
-    return EventTemplate(kind=DECLARATION, tags=tags, created_at=now)
+def _fields_of(card: Event, kind: int) -> dict[str, tuple[str, ...]]:
+    """Return the values of each field that a signed card has."""
+    found: dict[str, tuple[str, ...]] = {}
+    for tag in card.tags:
+        if len(tag) > 1 and is_field(kind, tag[0]):
+            found[tag[0]] = (*found.get(tag[0], ()), tag[1])
+    return found
 
 
 def _differs(old: tuple[str, ...], new: tuple[str, ...], step: float) -> bool:

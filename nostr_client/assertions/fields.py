@@ -7,7 +7,7 @@ it.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -21,6 +21,14 @@ IDENTIFIER: Final = 30385
 
 SUBJECTS: Final = {USER: "user", EVENT: "event", ADDRESS: "address", IDENTIFIER: "identifier"}
 """The subject of a card, by its kind."""
+
+
+class Subject(NamedTuple):
+    """The card and the field that answer a query."""
+
+    kind: int
+    name: str
+    field: str
 
 
 class CardField(msgspec.Struct, frozen=True, kw_only=True):
@@ -188,9 +196,17 @@ READERS: Final = {
 """Fields that a client which shows these cards (Ditto) reads; it shows a missing one as 0."""
 
 
+_NAMED: Final = {(kind, one.name): one for kind, fields in FIELDS.items() for one in fields}
+
+
 def field_named(kind: int, name: str) -> CardField:
     """Return the field of a card's kind. Raises KeyError."""
-    return {field.name: field for field in FIELDS[kind]}[name]
+    return _NAMED[kind, name]
+
+
+def is_field(kind: int, name: str) -> bool:
+    """Whether a card of this kind may have a field of this name."""
+    return (kind, name) in _NAMED
 
 
 def table() -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeVar
+from collections import deque
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from nostr_client.assertions.cards import CardOptions, is_due
 from nostr_client.assertions.report import PublishReport, RelayDelivery
+from nostr_client.assertions.signing import BATCH, batches, sign_all
 from nostr_client.codecs import kinds
 from nostr_client.codecs.event import EventTemplate
 from nostr_client.errors import (
@@ -23,19 +24,14 @@ from nostr_client.errors import (
 from nostr_client.network.waiting import task_group
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from nostr_client.assertions.cards import Card
     from nostr_client.assertions.ledger import Ledger, Pending
     from nostr_client.codecs.event import Event
-    from nostr_client.codecs.keys import Signer, VerifiedEvent
+    from nostr_client.codecs.keys import Signer
     from nostr_client.network.pool import RelayPool
     from nostr_client.network.relay import Relay
-
-T = TypeVar("T")
-
-BATCH: Final = 512
-"""Cards that are compared, signed and recorded at once: about half a megabyte."""
 
 AT_ONCE: Final = 64
 """Events sent to one relay that await its answer, at most."""
@@ -66,47 +62,53 @@ class Publisher:
         A card with a reason against it is withheld, and retracted if its key asked to vanish. Safe
         to cancel: what was recorded stays, and the next `send` sends it.
         """
-        for some in _batches(cards):
+        for some in batches(cards, self._signer):
             before = await self._ledger.published([(one.kind, one.subject) for one in some])
-            signed = []
-            for card in some:
-                made = await self._made(card, before.get((card.kind, card.subject)), dry_run)
-                if made is not None:
-                    signed.append((card.kind, card.subject, made))
-            if signed:
-                await self._ledger.put(signed)
+            now = int(self._now())
+            due = [one for one in some if self._is_signed(one, before.get(one[:2]), now)]
+            self.report.signed += len(due)
+            if due and not dry_run:
+                await self._record(
+                    [
+                        (one.template(now, before.get(one[:2]), self._options), one[:2])
+                        for one in due
+                    ]
+                )
 
-    async def _made(self, card: Card, before: Event | None, dry_run: bool) -> VerifiedEvent | None:
+    def _is_signed(self, card: Card, before: Event | None, now: int) -> bool:
+        """Whether to sign a card now; the report counts why not."""
         if card.why_not:
             _add(self.report.withheld, card.why_not)
-            return None
+            return False
         if card.lacks:
             _add(self.report.incomplete, ", ".join(card.lacks))
-        now = int(self._now())
-        if not is_due(card, before, now, self._options):
-            self.report.unchanged += 1
-            return None
-        self.report.signed += 1
-        if dry_run:
-            return None
-        return await self._signer.sign(card.template(now, before, self._options))
+        if is_due(card, before, now, self._options):
+            return True
+        self.report.unchanged += 1
+        return False
+
+    async def _record(self, wanted: Sequence[tuple[EventTemplate, tuple[int, str]]]) -> None:
+        """Sign events and put them into the ledger, each for its kind and subject."""
+        signed = await sign_all(self._signer, [template for template, _ in wanted])
+        await self._ledger.put(
+            (*subject, event) for (_, subject), event in zip(wanted, signed, strict=True)
+        )
 
     async def retract(self, subjects: Sequence[tuple[int, str]], *, dry_run: bool = False) -> None:
         """Ask relays to delete the cards of these subjects (kind 5, NIP-09), if any exist."""
-        for some in _batches(subjects):
+        for some in batches(subjects, self._signer):
             before = await self._ledger.published(some)
             live = {one: card for one, card in before.items() if card.kind != kinds.DELETION}
             self.report.retracted += len(live)
             if live and not dry_run:
-                put = [(*one, await self._deletion(one, card)) for one, card in live.items()]
-                await self._ledger.put(put)
+                await self._record([(self._deletion(one, card), one) for one, card in live.items()])
 
-    async def _deletion(self, subject: tuple[int, str], card: Event) -> VerifiedEvent:
-        """Sign the deletion of a card. It is as new as the card: an older one deletes nothing."""
+    def _deletion(self, subject: tuple[int, str], card: Event) -> EventTemplate:
+        """Return the deletion of a card. It is as new as the card: an older one deletes nothing."""
         kind, name = subject
         tags = (("a", f"{kind}:{self._ledger.signer}:{name}"), ("k", str(kind)))
         at = max(int(self._now()), card.created_at)
-        return await self._signer.sign(EventTemplate(kind=kinds.DELETION, tags=tags, created_at=at))
+        return EventTemplate(kind=kinds.DELETION, tags=tags, created_at=at)
 
     async def introduce(self, relays: Sequence[str], name: str, about: str) -> None:
         """Sign the key's profile (kind 0) and relays (kind 10002) if they changed."""
@@ -124,7 +126,7 @@ class Publisher:
             made = EventTemplate(
                 kind=kind, content=content, tags=tags, created_at=max(at, int(self._now()))
             )
-            await self._ledger.put([(kind, "", await self._signer.sign(made))])
+            await self._record([(made, (kind, ""))])
 
     async def send(self, pool: RelayPool, relays: Sequence[str], timeout: float) -> None:
         """Send every relay what it has not accepted; takes `timeout` seconds at most.
@@ -144,46 +146,66 @@ class Publisher:
             report.left = await self._ledger.left(url)
 
     async def _bring(self, relay: Relay, report: RelayDelivery) -> None:
-        after, run = 0, _Run()
-        while not run.error:
-            some = await self._ledger.pending(relay.url, after, BATCH)
-            if not some:
-                break
-            taken: list[Pending] = []
-            try:
-                await self._offer(relay, some, taken, run, report)
-            finally:
-                report.taken += len(taken)
-                await self._ledger.taken(relay.url, taken)
-            after = some[-1].n
-        report.error = run.error
-
-    async def _offer(
-        self,
-        relay: Relay,
-        some: Sequence[Pending],
-        taken: list[Pending],
-        run: _Run,
-        report: RelayDelivery,
-    ) -> None:
         """Send events, AT_ONCE at a time, until the relay has all or is to be skipped."""
-        waiting = iter(some)
+        run = _Run()
+        undelivered = _Undelivered(self._ledger, relay.url)
 
         async def worker() -> None:
-            for one in waiting:
-                if run.error:
-                    return
+            while not run.error and (one := await undelivered.next()) is not None:
                 try:
                     await relay.publish(one.event, paced=True)
                 except RelayError as error:
                     run.failed(error, report)
                 else:
                     run.in_a_row = 0
-                    taken.append(one)
+                    report.taken += 1
+                    await undelivered.taken(one)
 
-        async with task_group() as group:
-            for _ in range(min(AT_ONCE, len(some))):
-                group.create_task(worker())
+        try:
+            async with task_group() as group:
+                for _ in range(AT_ONCE):
+                    group.create_task(worker())
+        finally:
+            await undelivered.flush()
+        report.error = run.error
+
+
+class _Undelivered:
+    """The events that one relay lacks, read and marked in the ledger BATCH at a time."""
+
+    def __init__(self, ledger: Ledger, url: str) -> None:
+        self._ledger = ledger
+        self._url = url
+        self._read: deque[Pending] = deque()
+        self._after = 0
+        self._at_end = False
+        self._reading = asyncio.Lock()
+        self._taken: list[Pending] = []
+
+    async def next(self) -> Pending | None:
+        """Return the next event that the relay lacks, each once; None at the end."""
+        if not self._read:
+            async with self._reading:
+                if not self._read and not self._at_end:
+                    self._read.extend(await self._ledger.pending(self._url, self._after, BATCH))
+                    self._at_end = not self._read
+        if not self._read:
+            return None
+        one = self._read.popleft()
+        self._after = one.n
+        return one
+
+    async def taken(self, one: Pending) -> None:
+        """Note that the relay accepted an event; it is recorded with others."""
+        self._taken.append(one)
+        if len(self._taken) >= BATCH:
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Record what the relay accepted so far."""
+        some, self._taken = self._taken, []
+        if some:
+            await self._ledger.taken(self._url, some)
 
 
 class _Run:
@@ -203,13 +225,6 @@ class _Run:
         broken = isinstance(error, (HeldBack, NetworkError, DeadlineExceeded))
         if self.in_a_row >= IN_A_ROW or not broken:
             self.error = self.error or clip(str(error), 200)
-
-
-def _batches(values: Iterable[T]) -> Iterator[tuple[T, ...]]:
-    """Split values into tuples of at most BATCH."""
-    left = iter(values)
-    while some := tuple(islice(left, BATCH)):
-        yield some
 
 
 def _add(counts: dict[str, int], reason: str) -> None:

@@ -7,35 +7,35 @@ its age stands beside it.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from nostr_client.assertions.cards import DECLARATION
-from nostr_client.assertions.fields import ADDRESS, EVENT, USER, field_named
+from nostr_client.assertions.declaration import (
+    DECLARATION,
+    MOST_PROVIDERS,
+    declared,
+    private_rows,
+)
+from nostr_client.assertions.fields import ADDRESS, EVENT, USER, Subject, field_named
 from nostr_client.assertions.report import Asserted as Asserted
 from nostr_client.assertions.report import AssertedStatus as AssertedStatus
 from nostr_client.codecs import kinds, nip19
 from nostr_client.codecs.display import age, said
 from nostr_client.codecs.event import nip01_order
 from nostr_client.codecs.filters import Filter
-from nostr_client.codecs.relay_url import normalize
+from nostr_client.codecs.nip44 import Nip44
 from nostr_client.count.figures import LARGEST
-from nostr_client.errors import InvalidInput, InvalidRelayURL
+from nostr_client.errors import InvalidInput
 from nostr_client.options import ReadBudget
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from nostr_client.codecs.event import Event
+    from nostr_client.codecs.keys import KeySigner
     from nostr_client.count.figures import Figure
     from nostr_client.count.queries import Query
     from nostr_client.network.paging.page import EventPage
     from nostr_client.network.pool import RelayAnswers, RelayPool
-
-MOST_PROVIDERS: Final = 20
-"""Providers that one count asks for; a user trusts a handful."""
-
-MOST_HINTS: Final = 5
-"""Relays that a user's declaration adds to those that are asked."""
 
 _BUDGET: Final = ReadBudget(events=200, bytes=1_000_000)
 """A relay has one card and perhaps one deletion of each provider; more is a flood."""
@@ -53,14 +53,6 @@ _FIELD_OF: Final = {
 """The field of a card that answers a canonical query."""
 
 
-class Subject(NamedTuple):
-    """The card and the field that answer a query."""
-
-    kind: int
-    name: str
-    field: str
-
-
 def subject_of_query(query: Query) -> Subject:
     """Return the card and the field that answer a query. Raises InvalidInput if none does."""
     field, target = _FIELD_OF.get(query.name), query.target
@@ -74,19 +66,6 @@ def subject_of_query(query: Query) -> Subject:
     return Subject(ADDRESS if ":" in target else EVENT, target, field)
 
 
-def declared(event: Event, subject: Subject) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the providers that a user's declaration (kind 10040) trusts for a field, and where
-    their cards are; what is encrypted to the user is not read."""
-    name = f"{subject.kind}:{subject.field}"
-    rows = [tag for tag in event.tags if tag[0] == name and len(tag) > 1]
-    keys = [tag[1].lower() for tag in rows if nip19.looks_hex(tag[1])]
-    relays = [tag[2] for tag in rows if len(tag) > 2 and _is_relay(tag[2])]
-    return (
-        tuple(dict.fromkeys(keys))[:MOST_PROVIDERS],
-        tuple(dict.fromkeys(relays))[:MOST_HINTS],
-    )
-
-
 async def read_declaration(pool: RelayPool, relays: Sequence[str], user: str) -> Event | None:
     """Return the newest declaration of a user (hex pubkey) that the relays have; None without one.
 
@@ -96,6 +75,25 @@ async def read_declaration(pool: RelayPool, relays: Sequence[str], user: str) ->
     found = await pool.gather(relays, lambda relay: relay.fetch(asked, budget=_BUDGET))
     events = [one.event for page in found.answers.values() for one in page.events]
     return min(events, key=nip01_order, default=None)
+
+
+async def read_declared(
+    pool: RelayPool, relays: Sequence[str], user: str | KeySigner, subject: Subject
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the providers that a user trusts for a field, and where their cards are.
+
+    `user`: a pubkey (npub or hex), or the own key, which also reads the encrypted part. Takes no
+    longer than the group's deadline. Raises InvalidInput for an encrypted part that cannot be read,
+    MissingExtra.
+    """
+    pubkey = nip19.decode_pubkey(user) if isinstance(user, str) else user.pubkey
+    found = await read_declaration(pool, relays, pubkey)
+    if found is None:
+        return (), ()
+    if isinstance(user, str) or not found.content:
+        return declared(found, subject)
+    key = Nip44(user, "a declaration that is encrypted")
+    return declared(found, subject, private_rows(found, key))
 
 
 async def read_assertions(
@@ -179,14 +177,6 @@ def _number(text: str | None) -> int | None:
     if text is None or not _NUMBER.fullmatch(text) or int(text) > LARGEST:
         return None
     return int(text)
-
-
-def _is_relay(text: str) -> bool:
-    try:
-        normalize(text)
-    except InvalidRelayURL:
-        return False
-    return True
 
 
 _WHY_NOT: Final = {

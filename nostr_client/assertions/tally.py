@@ -371,8 +371,10 @@ class _Sums:
 def busiest(hours: Counter[int]) -> tuple[int, int]:
     """Return the fewest hours in a row, over midnight too, with four fifths of all: start, end."""
     wanted = _MOST_OF_NOTES * hours.total()
+    each = [hours[hour] for hour in range(24)] * 2
+    sums = [0] * 24  # of the hours from each start, one hour longer each time
     for length in range(1, 25):
-        sums = [sum(hours[(start + n) % 24] for n in range(length)) for start in range(24)]
+        sums = [so_far + each[start + length - 1] for start, so_far in enumerate(sums)]
         best = max(range(24), key=lambda start: (sums[start], -start))
         if sums[best] >= wanted:
             return best, (best + length) % 24 if length < 24 else 24

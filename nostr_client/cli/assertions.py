@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from nostr_client.cli.entry import FAILURE, NO_RELAY, OK, CommandGroup, run_async
-from nostr_client.cli.key import KEY_VARIABLE, key_file_option, load_signer, optional_signer
+from nostr_client.cli.key import KEY_VARIABLE, key_file_option, key_text, optional_signer
 from nostr_client.cli.output import (
     console,
     json_option,
@@ -26,11 +26,11 @@ from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from nostr_client.assertions import CardOptions, Publisher, PublishReport
     from nostr_client.assertions.run import Subject
-    from nostr_client.codecs.keys import KeySigner
+    from nostr_client.codecs.keys import KeySigner, Signer
+    from nostr_client.codecs.nip44 import Nip44
     from nostr_client.options import Options
     from nostr_client.store.sqlite import SqliteStore
 
@@ -125,7 +125,7 @@ def publish(
 
     A subject is an npub, note, nevent or naddr, or i:VALUE for an identifier (NIP-73). The numbers
     count the store's events. A card is signed again when a number changes, and before it expires.
-    --key-file names a key for cards only, never your identity's.
+    --key-file names a key for cards only, never your identity's: a secret key, or a bunker:// link.
     """
     from nostr_client.assertions import CardOptions
     from nostr_client.assertions.fields import subject_of
@@ -138,11 +138,8 @@ def publish(
     named = [*map(subject_of, subjects), *_listed(file)]
     if not (named or how["everything"] or how["followed_by"] or how["watches"]):
         raise click.UsageError("no subject: give SUBJECT, --from, --all, --followed-by or --watch")
-    urls = chosen_relays(relays)
-    signer = _own_signer(key_file)
-    report = run_async(
-        _publish(StoreOrAgent(store).path, signer, urls, named, options, network, how)
-    )
+    urls, key = chosen_relays(relays), _card_key(key_file)
+    report = run_async(_publish(StoreOrAgent(store).path, key, urls, named, options, network, how))
     _show(report, as_json)
     ctx.exit(_code(report))
 
@@ -168,8 +165,8 @@ def retract(
     from nostr_client.assertions.fields import subject_of
 
     named = [subject_of(one) for one in subjects]
-    urls, signer = chosen_relays(relays), load_signer(key_file)
-    report = run_async(_retract(StoreOrAgent(store).path, signer, urls, named, network))
+    urls, key = chosen_relays(relays), _card_key(key_file)
+    report = run_async(_retract(StoreOrAgent(store).path, key, urls, named, network))
     _show(report, as_json)
     ctx.exit(_code(report))
 
@@ -244,11 +241,17 @@ def fields(as_json: bool) -> None:
     multiple=True,
     help="Trust only this field; repeat for more. Default: all that are not personal.",
 )
+@click.option(
+    "--private",
+    is_flag=True,
+    help="Encrypt whom you trust to your own key (NIP-44); needs the key and the extra fleet.",
+)
 @relay_option
 @key_file_option
 def declare(
     providers: tuple[str, ...],
     named: tuple[str, ...],
+    private: bool,
     relays: tuple[str, ...],
     key_file: str | None,
 ) -> None:
@@ -259,16 +262,25 @@ def declare(
     """
     import msgspec
 
-    from nostr_client.assertions.cards import declaration
+    from nostr_client.assertions.declaration import declaration
     from nostr_client.codecs.nip19 import decode_pubkey
 
     if not providers:
         raise click.UsageError("give --provider KEY, the key that signs the cards to trust")
     (relay, *_) = chosen_relays(relays)
     keys = list(dict.fromkeys(map(decode_pubkey, providers)))
-    made = declaration(keys, relay, named, int(time.time()))
     signer = optional_signer(key_file)
+    if private and signer is None:
+        raise click.UsageError(f"--private encrypts to your key: give --key-file or {KEY_VARIABLE}")
+    pair = _pair(signer) if private and signer is not None else None
+    made = declaration(keys, relay, named, int(time.time()), pair)
     print_json(msgspec.to_builtins(made if signer is None else signer.sign_now(made).event))
+
+
+def _pair(signer: KeySigner) -> Nip44:
+    from nostr_client.codecs.nip44 import Nip44
+
+    return Nip44(signer, "an encrypted declaration")
 
 
 def _listed(file: str | None) -> list[Subject]:
@@ -284,23 +296,40 @@ def _listed(file: str | None) -> list[Subject]:
     return found
 
 
-def _own_signer(key_file: str | None) -> KeySigner:
-    """Return the signer of a key for cards only. Raises click.UsageError."""
+class CardKeyFile(NamedTuple):
+    """The file of a key for cards, and what it holds: a secret key or a bunker's link."""
+
+    text: str
+    where: str
+    path: Path | None
+
+    async def signer(self, network: Options) -> Signer:
+        """Open the key. Raises InvalidInput for the key of $NOSTR_TALLY_KEY, RelayError."""
+        from nostr_client.assertions.card_key import card_signer
+
+        signer = await card_signer(self.text, self.path, network.connection, self.where)
+        identity = optional_signer(None)
+        if identity is not None and identity.pubkey == signer.pubkey:
+            raise InvalidInput(
+                f"{self.where} is the key in ${KEY_VARIABLE}: cards need one of their own"
+            )
+        return signer
+
+
+def _card_key(key_file: str | None) -> CardKeyFile:
+    """Read the file of a key for cards only. Raises click.UsageError, InvalidInput."""
     if key_file is None:
         raise click.UsageError(
             "give --key-file FILE, a key for these numbers alone: "
             "`nostr-client key gen --output FILE`"
         )
-    signer = load_signer(key_file)
-    identity = optional_signer(None) if os.environ.get(KEY_VARIABLE) else None
-    if identity is not None and identity.pubkey == signer.pubkey:
-        raise InvalidInput(f"{key_file} is the key in ${KEY_VARIABLE}: cards need one of their own")
-    return signer
+    text, where = key_text(key_file)
+    return CardKeyFile(text, where, None if key_file == "-" else Path(key_file))
 
 
 async def _publish(
     path: Path,
-    signer: KeySigner,
+    key: CardKeyFile,
     urls: Sequence[str],
     named: Sequence[Subject],
     options: CardOptions,
@@ -328,17 +357,19 @@ async def _publish(
 
     sending = None if how["dry_run"] else send
     async with await _open(path) as store:
+        signer = await key.signer(network)
         return await publish(
             store, signer, plan, options, urls, now=time.time, send=sending, note=say
         )
 
 
 async def _retract(
-    path: Path, signer: KeySigner, urls: Sequence[str], named: Sequence[Subject], network: Options
+    path: Path, key: CardKeyFile, urls: Sequence[str], named: Sequence[Subject], network: Options
 ) -> PublishReport:
     from nostr_client.assertions import CardOptions, Ledger, Publisher
 
     async with await _open(path) as store:
+        signer = await key.signer(network)
         ledger = Ledger(store.database, signer.pubkey)
         publisher = Publisher(ledger, signer, CardOptions(), time.time)
         await publisher.retract(named)

@@ -46,7 +46,7 @@ from nostr_client.codecs import nip19
 from nostr_client.codecs.display import plural, said
 from nostr_client.codecs.profiles import person
 from nostr_client.count.merge import Claim, CountUnit, Figure
-from nostr_client.errors import clip
+from nostr_client.errors import InvalidInput, MissingExtra, clip
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -351,12 +351,17 @@ def _asserting(queries: Sequence[Query], providers: Sequence[str], key_file: str
         raise click.UsageError(
             "--assertions needs --provider, or the key that declares whom it trusts (--key-file)"
         )
-    user = None if signer is None else signer.pubkey
 
     async def ask_too(
         client: NostrClient, query: Query, urls: Sequence[str] | None
     ) -> list[Asserted]:
-        return await client.assertions(query, providers, trusted_by=user, relays=urls)
+        try:
+            return await client.assertions(query, providers, trusted_by=signer, relays=urls)
+        except (InvalidInput, MissingExtra) as error:
+            if signer is None:
+                raise
+            say(f"only the public part of your declaration is read: {error}")
+            return await client.assertions(query, trusted_by=signer.pubkey, relays=urls)
 
     return ask_too
 

@@ -42,11 +42,16 @@ def load_signer(key_file: str | None) -> KeySigner:
     """
     from nostr_client.codecs.keys import KeySigner
 
+    return KeySigner.from_nsec(*key_text(key_file))
+
+
+def key_text(key_file: str | None) -> tuple[str, str]:
+    """Return the text of a secret key and the name of its source, as `load_signer` finds them."""
     text, where = _secret_text(key_file).strip(), _named(key_file)
     if not text:
         given = f"{where} is empty: " if where != KEY_VARIABLE else ""
         raise click.UsageError(f"{given}no secret key: give --key-file FILE or set {KEY_VARIABLE}")
-    return KeySigner.from_nsec(text, where)
+    return text, where
 
 
 def optional_signer(key_file: str | None) -> KeySigner | None:

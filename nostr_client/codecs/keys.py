@@ -239,6 +239,13 @@ class KeySigner:
         check_event(event)
         return VerifiedEvent(event)
 
+    def sign_many(self, templates: Sequence[EventTemplate]) -> list[VerifiedEvent]:
+        """Make a signed event of each template, in order. Raises InvalidEvent for a bad one.
+
+        Meant for a worker thread, in chunks of 64 to 256: libsecp256k1 runs without the GIL.
+        """
+        return [self.sign_now(one) for one in templates]
+
     async def sign(self, template: EventTemplate) -> VerifiedEvent:
         """Make a signed event, as `sign_now` does; never waits. Raises InvalidEvent."""
         return self.sign_now(template)

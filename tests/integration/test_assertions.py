@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from nostr_client.assertions import ASSERTIONS, Card, CardOptions, Ledger, Publisher
+from nostr_client.assertions.publisher import AT_ONCE
+from nostr_client.assertions.signing import BATCH
 from nostr_client.codecs.event import Event, EventTemplate
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.keys import KeySigner, VerifiedEvent
@@ -18,6 +22,7 @@ from nostr_client.store.sqlite import SqliteStore
 from nostr_client.store.sync_memory import TriedTable
 from nostr_client.sync.memory import RefusalNote, RelayAndKey, Side, StoredMemory, Verdict
 from nostr_client.sync.options import SyncOptions
+from tests.agent.service.kit import eventually
 from tests.faulty_relay import Behaviour, FaultyRelay, Peer
 from tests.peers.servers import local_relay
 from tests.running import nostr_client, started
@@ -107,13 +112,15 @@ async def test_what_did_not_change_is_not_signed_again_over_restarts(publish: Ru
 
 
 class Stalls(Takes):
-    """Answers two events, then none."""
+    """Answers `most` events, then none."""
 
-    answered = 0
+    def __init__(self, most: int = 2) -> None:
+        super().__init__()
+        self.left = most
 
     async def on_event(self, peer: Peer, message: list[Any]) -> None:
-        self.answered += 1
-        if self.answered <= 2:
+        self.left -= 1
+        if self.left >= 0:
             await super().on_event(peer, message)
 
 
@@ -124,13 +131,44 @@ async def test_a_kill_in_the_middle_signs_nothing_twice(
     async with FaultyRelay(behaviour) as relay:
         args = ("--store", str(store), "--key-file", str(key), "--all", "-r", relay.url)
         async with started("assertions", "publish", *args) as process:
-            await relay.heard("EVENT", 5)
+            await relay.heard("EVENT", 5, within=60)
             process.kill()
         before = {event["id"] for event in sent(relay)}
-        behaviour.answered = -1_000
+        behaviour.left = 1_000
         code, report, _ = await publish("--all", "-r", relay.url)
         assert (code, report["signed"], report["unchanged"]) == (0, 0, 3)
         assert {event["id"] for event in sent(relay)} == before
+
+
+async def marked(store: Path) -> bool:
+    """Whether the ledger says that a relay took a batch."""
+    with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as conn:
+        (taken,) = conn.execute("SELECT count(*) FROM assertion_taken").fetchone()
+    return bool(taken == BATCH)
+
+
+async def test_a_kill_after_a_batch_sends_only_what_was_not_recorded(
+    publish: Run, store: Path, key: Path
+) -> None:
+    """More cards than the ledger marks at once: the marked ones are not sent again."""
+    cards = BATCH + AT_ONCE
+    async with await SqliteStore.open(store) as opened:
+        await opened.save([made(ME, 1, at=1_700_010_000 + n) for n in range(cards - 3)])
+    behaviour = Stalls(BATCH + 5)
+    async with FaultyRelay(behaviour) as relay:
+        args = ("--store", str(store), "--key-file", str(key), "--all", "-r", relay.url)
+        async with started("assertions", "publish", *args) as process:
+            await relay.heard("EVENT", cards + 2, within=60)
+            await eventually(lambda: marked(store))
+            process.kill()
+        first = [event["id"] for event in sent(relay)]
+        assert len(first) == len(set(first)) == cards + 2
+        behaviour.left = 10 * cards
+        code, report, _ = await publish("--all", "-r", relay.url)
+        assert (code, report["signed"], report["unchanged"]) == (0, 0, cards)
+        again = [event["id"] for event in sent(relay)][len(first) :]
+        assert len(again) == len(set(again)) == cards + 2 - BATCH
+        assert set(again) <= set(first)
 
 
 async def test_a_relay_that_refused_gets_the_same_events_again(publish: Run) -> None:

@@ -9,19 +9,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nostr_client import count
+from nostr_client.assertions.declaration import declaration, declared, private_rows
 from nostr_client.assertions.reading import (
     Asserted,
     AssertedStatus,
     asserted_value,
     compared,
-    declared,
     newest_card,
     subject_of_query,
 )
 from nostr_client.client import NostrClient
-from nostr_client.codecs.event import EventTemplate
+from nostr_client.codecs.event import EventTemplate, parse_event
 from nostr_client.codecs.keys import KeySigner
 from nostr_client.codecs.nip19 import PublicKey
+from nostr_client.codecs.nip44 import Nip44
 from nostr_client.count.procedure import CountEngine
 from nostr_client.errors import InvalidInput
 from tests.faulty_relay import FaultyRelay
@@ -101,6 +102,56 @@ async def test_those_that_a_user_declares_are_asked() -> None:
             await client.assertions(query, relays=urls)
         with pytest.raises(InvalidInput, match="providers assert"):
             await client.assertions(count.replies("00" * 32), [FIRST.npub], relays=urls)
+
+
+PAIR = Nip44(ME, "a test")
+PRIVATE = ME.sign_now(declaration([FIRST.pubkey], "ws://127.0.0.1:9", [], NOW, PAIR)).event
+
+
+async def test_an_encrypted_declaration_is_read_with_its_key_alone() -> None:
+    assert (PRIVATE.tags, FIRST.pubkey in PRIVATE.content) == ((), False)
+    relay, query = FaultyRelay(events=[follow(1), PRIVATE, *CARDS]), count.followers(NPUB)
+    async with relay, NostrClient(timeout=5) as client:
+        urls = [relay.url]
+        (found,) = await client.assertions(query, trusted_by=ME, relays=urls)
+        assert (found.provider, found.value) == (FIRST.pubkey, 12_000)
+        assert await client.assertions(query, trusted_by=ME.pubkey, relays=urls) == []
+
+
+async def test_the_command_declares_in_private_and_reads_it_back(tmp_path: Path) -> None:
+    key = tmp_path / "me.key"
+    key.write_text(ME.nsec())
+    key.chmod(0o600)
+    args = ("assertions", "declare", "--private", "--provider", FIRST.npub)
+    refused = await nostr_client(*args, "-r", "ws://127.0.0.1:9")
+    assert (refused.code, "--private encrypts to your key" in refused.err) == (2, True)
+    done = await nostr_client(*args, "-r", "ws://127.0.0.1:9", "--key-file", str(key))
+    event = parse_event(done.out)
+    assert (event.kind, event.tags, FIRST.pubkey in done.out) == (10040, (), False)
+    async with FaultyRelay(events=[follow(1), event, *CARDS]) as relay:
+        asked = ("count", "followers", NPUB, "-r", relay.url, "--assertions")
+        mine = await nostr_client(*asked, "--key-file", str(key))
+        assert f"provider {FIRST.npub} asserts 12,000" in mine.out, mine.err
+
+
+@pytest.mark.parametrize(
+    "content", ["junk", PAIR.encrypt('{"a": 1}', ME.pubkey), PAIR.encrypt("[[1]]", ME.pubkey)]
+)
+async def test_an_encrypted_part_that_cannot_be_read_is_no_empty_one(
+    content: str, tmp_path: Path
+) -> None:
+    rows = DECLARATION.tags
+    event = ME.sign_now(EventTemplate(kind=10040, tags=rows, content=content, created_at=NOW)).event
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        private_rows(event, PAIR)
+    key = tmp_path / "me.key"
+    key.write_text(ME.nsec())
+    key.chmod(0o600)
+    async with FaultyRelay(events=[follow(1), event, *CARDS]) as relay:
+        asked = ("count", "followers", NPUB, "-r", relay.url, "--assertions")
+        done = await nostr_client(*asked, "--key-file", str(key))
+        assert "only the public part of your declaration is read" in done.err
+        assert f"provider {SECOND.npub}" in done.out
 
 
 async def test_a_relay_that_is_down_is_a_status_and_no_zero() -> None:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nostr_client.assertions import FIELDS, AssertionTally, CardOptions, cards_of
-from nostr_client.assertions.cards import Card, Measured, declaration, is_due
+from nostr_client.assertions.cards import Card, Measured, is_due
+from nostr_client.assertions.declaration import declaration
 from nostr_client.assertions.fields import (
     ADDRESS,
     EVENT,

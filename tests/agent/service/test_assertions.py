@@ -145,6 +145,24 @@ async def test_a_changed_number_is_signed_again_and_a_removed_subject_retracted(
         assert deleted == [[f"30382:{PROVIDER.pubkey}:{FANS[0].pubkey}"]]
 
 
+async def test_every_subject_of_the_store_gets_a_card(folder: Path) -> None:
+    people, things = len(FANS) + 1, 1
+    async with FaultyRelay(Takes()) as relay:
+        every = section(folder, "all_subjects = true")
+        async with an_agent(folder, [relay.url], every) as agent:
+            report = (await ran(agent)).report
+            assert report is not None
+            assert (report.signed + report.unchanged, report.retracted) == (people + things, 0)
+        assert len(cards(relay)) == people + things
+        named = section(folder, f'subjects = ["{ME.npub}"]')
+        async with an_agent(folder, [relay.url], named) as agent:
+            report = (await ran(agent)).report
+            assert report is not None
+            assert (report.signed, report.unchanged) == (0, 1)
+        deletions = [one for one in sent(relay) if one["kind"] == 5]
+        assert len(deletions) == people + things - 1
+
+
 async def test_the_number_of_a_watch_replaces_that_of_the_store(folder: Path) -> None:
     asked = FaultyRelay(events=[one.event for one in LISTS[:3]])
     named = 'watches = ["me"]'
@@ -230,8 +248,21 @@ async def test_nothing_is_published_without_a_whole_store_or_with_the_wrong_key(
         assert (found.report, sent(relay)) == (None, [])
 
 
+async def test_a_command_prints_the_key(folder: Path) -> None:
+    command = f'key_command = ["cat", "{folder / "cards.key"}"]'
+    text = f'[assertions]\n{command}\nsubjects = ["{ME.npub}"]\n'
+    async with FaultyRelay(Takes()) as relay:
+        async with an_agent(folder, [relay.url], text) as agent:
+            found = await ran(agent)
+            assert (found.pubkey, found.why) == (PROVIDER.pubkey, "")
+        failing = text.replace('"cat"', '"false"')
+        async with an_agent(folder, [relay.url], failing) as agent:
+            assert "assertions.key_command ended with 1" in (await ran(agent)).why
+
+
 def test_mistakes_of_the_section_are_named() -> None:
     for more, why in (
+        ('key_command = ["x"]', "a file or a command"),
         ("", "names nobody"),
         ('subjects = ["nobody"]', "subjects.0"),
         ('followed_by = "nobody"', "followed_by"),

@@ -14,7 +14,9 @@ from agent.api.server import BADGES_PER_SECOND
 from nostr_client.count.merge import Figure
 from nostr_client.watch.definition import Watch
 from tests.agent.service.kit import an_agent
+from tests.conftest import require_tool
 from tests.faulty_relay import FaultyRelay
+from tests.tui.chromium import browsing
 from tests.worlds import TARGET, follow
 
 if TYPE_CHECKING:
@@ -90,3 +92,21 @@ async def test_anybody_sees_the_badges_that_the_configuration_names_and_no_other
         assert (status, cached) == (200, "no-store")
         many = [(await get("/badge/shown.svg"))[0] for _ in range(3 * int(BADGES_PER_SECOND))]
         assert set(many) <= {200, 429}
+
+
+async def test_a_browser_shows_the_badge_on_a_page_of_another_origin(tmp_path: Path) -> None:
+    require_tool("chromium")
+    async with (
+        FaultyRelay(events=[follow(i) for i in range(7)]) as relay,
+        an_agent(tmp_path, [relay.url], TWO, sections={"api": 'badges = ["shown"]'}) as agent,
+    ):
+        await agent.until(lambda w: w.answered == 1, "shown")
+        place = f"{agent.service.api.url}/badge"
+        page = tmp_path / "page.html"
+        tags = (f'<img id="{name}" src="{place}/{name}.svg">' for name in ("shown", "hidden"))
+        page.write_text(f"<!doctype html><title>badge</title>{''.join(tags)}")
+        async with browsing(tmp_path, page.as_uri()) as seen:
+            await seen.until("document.readyState == 'complete' && document.images.length == 2")
+            width = "document.getElementById('{}').naturalWidth"
+            assert await seen.evaluate(width.format("shown")) > 50
+            assert await seen.evaluate(width.format("hidden")) == 0

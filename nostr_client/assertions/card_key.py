@@ -1,0 +1,76 @@
+"""Open the key that signs cards: a secret key in a file, or a bunker whose link is in a file.
+
+The link's secret is often good for one connection. So the key that the bunker then knows us by is
+stored beside the link, in `FILE.client`, and later connections send no secret.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import TYPE_CHECKING
+
+from nostr_client.codecs.keys import KeySigner
+from nostr_client.errors import InvalidInput
+from nostr_client.network.bunker import SCHEME, BunkerSigner, read_link
+from nostr_client.paths import read_secret
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nostr_client.codecs.keys import Signer
+    from nostr_client.options import ConnectionOptions
+
+
+async def card_signer(
+    text: str, file: Path | None, connection: ConnectionOptions, where: str = ""
+) -> Signer:
+    """Return the signer of what a key's file holds: a secret key, or the link of a bunker.
+
+    `file`: where the text is from. `where` names it in errors. Raises InvalidInput,
+    InvalidIdentifier, InvalidKey, MissingExtra, RelayError. Safe to cancel.
+    """
+    if not text.strip().startswith(SCHEME):
+        return KeySigner.from_nsec(text.strip(), where)
+    if file is None:
+        raise InvalidInput("a bunker's link is read from a file: the client's key is stored beside")
+    link = read_link(text)
+    mark = hashlib.sha256(link.text(secret=True).encode()).hexdigest()
+    beside = file.with_name(f"{file.name}.client")
+    known = _known_client(beside, mark)
+    client = known or KeySigner.generate()
+    signer = await BunkerSigner.connect(link, client, connection, paired=known is not None)
+    if known is None:
+        try:
+            _store_client(beside, f"{client.nsec()}\n{mark}\n")
+        except OSError as error:
+            raise InvalidInput(f"{beside}: {error.strerror or error}") from error
+    return signer
+
+
+def check_key(text: str, where: str) -> None:
+    """Raise what `card_signer` raises for a text that it cannot read; ask no bunker."""
+    if text.strip().startswith(SCHEME):
+        read_link(text)
+    else:
+        KeySigner.from_nsec(text.strip(), where)
+
+
+def _known_client(file: Path, mark: str) -> KeySigner | None:
+    """Return the key that the bunker of this link knows; None before the first connection."""
+    try:
+        key, _, of = read_secret(file).partition("\n")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InvalidInput(f"{file}: {error.strerror or error}") from error
+    return KeySigner.from_nsec(key, str(file)) if of == mark else None
+
+
+def _store_client(file: Path, text: str) -> None:
+    """Write a file for its owner alone, whole or not at all."""
+    part = file.with_name(f"{file.name}.{os.getpid()}.part")
+    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "w", encoding="ascii") as opened:
+        opened.write(text)
+    part.replace(file)
