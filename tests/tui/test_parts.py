@@ -86,7 +86,7 @@ def test_people_within_a_web_stand_beside_how_many_there_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("n", "told"), [(None, ""), (0, "·"), (41, "+41"), (-2, "−2"), (123_456, "+123k")]
+    ("n", "told"), [(None, "?"), (0, "0"), (41, "+41"), (-2, "−2"), (123_456, "+123k")]
 )
 def test_a_change_has_its_sign(n: int | None, told: str) -> None:
     assert format.change(n) == told
