@@ -44,5 +44,6 @@ def save(path: Path, settings: TuiSettings) -> None:
     """Write the file whole, or leave the old one. Raises OSError."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     new = path.with_name(f"{path.name}.{os.getpid()}")
+    new.touch(mode=0o600)
     new.write_bytes(msgspec.json.encode(settings))
     new.replace(path)

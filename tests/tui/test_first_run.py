@@ -36,6 +36,7 @@ async def test_two_keys_beside_the_paste_start_an_agent_and_a_watch(
         await tui.settled()
         await tui.pilot.press("enter", "enter")
         await tui.until(lambda: ("add_watch", "followers-npub-0uf63m") in agent.asked)
+        await tui.until(lambda: len(tui.app.screen_stack) == 1)
         await tui.until(lambda: "followers-npub-0uf63m" in tui.grid("#watches").keys)
     assert started == ["agent"]
 

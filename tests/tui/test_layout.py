@@ -71,6 +71,7 @@ def test_what_is_remembered_comes_back(tmp_path: Path) -> None:
     save(path, held)
     assert load(path) == held
     assert [one.name for one in path.parent.iterdir()] == ["tui.json"]
+    assert path.stat().st_mode & 0o077 == 0
     for text in ("", "[]", '{"panels": 3}', "\0" * 100_000):
         path.write_text(text)
         assert load(path) == TuiSettings()
@@ -140,7 +141,7 @@ async def test_states_groups_and_marks_by_their_keys(api: Served, agent: Recorde
         await tui.until(lambda: "all: 6 of 6 watches, by query" in tui.text())
         grid = tui.grid("#watches")
         assert grid.keys[0] == f"{HEAD}followers"
-        await tui.press("enter")
+        await tui.press("home", "enter")
         assert "fiatjaf-followers" not in grid.keys
         await tui.press("enter", "down", "space")
         assert "1 marked" in tui.text()

@@ -47,7 +47,7 @@ COLUMNS = (
     Column("warnings", "!", 3, right=True, drop=1),
 )
 COUNTERS_EVERY_S = 5.0
-LOOK_AFTER_S: Final = 0.15
+LOOK_AFTER_S: Final = 0.4
 """A cursor that moves on within this time asks nothing of the agent."""
 
 LOOK_EVERY_S: Final = 1.0
@@ -76,6 +76,8 @@ class Overview(Page):
         self._seen: tuple[str, float | None] | None = None
         self._of = ""
         """The watch that the panels of one watch are about."""
+        self._shown = 0
+        """How many watches are listed, those of folded groups too."""
         self._looking = False
         self._has_log = False
 
@@ -133,7 +135,8 @@ class Overview(Page):
         grid.styles.max_height = len(keys) + HEADER + 1 if self._placed.all else None
         grid.show(keys)
         self.say(grid, "#no-watches", self._missing())
-        self._head(len(found))
+        self._shown = len(found)
+        self._head()
 
     def _found(self) -> list[WatchState]:
         return listed(
@@ -144,8 +147,9 @@ class Overview(Page):
             reverse=self.reverse,
         )
 
-    def _head(self, found: int) -> None:
+    def _head(self) -> None:
         """One line above the table, where it does not show all watches in one list."""
+        found = self._shown
         chosen = len(self.query_one("#watches", Grid).chosen)
         group = self.host.settings.group
         parts = [
@@ -153,6 +157,8 @@ class Overview(Page):
         ]
         parts += [f"by {group}"] if group else []
         parts += [f"{chosen:,} marked"] if chosen else []
+        key = self.query_one("#watches", Grid).key or ""
+        parts = [f"the group {key.removeprefix(HEAD)}"] if key in self._groups else parts
         line = self.query_one("#watches-state", Static)
         line.display = self.state != STATES[0] or bool(group) or bool(chosen)
         line.update(", ".join(parts))
@@ -177,14 +183,16 @@ class Overview(Page):
         panel.border_title = name.title()
         width, height = panel.content_size
         if width and height:
-            panel.update(panels.draw(name, self.host, width, height))
+            panel.update(panels.draw(name, self.host, width, height), layout=False)
 
     def _draw_people(self) -> None:
         panel = self.query_one("#panel-people", Static)
         panel.border_title = escape(f"People: {self._of}" if self._of else "People")
         width, height = panel.content_size
         if width and height:
-            panel.update(panels.draw_people(self.host, self._people, width, height))
+            text = panels.draw_people(self.host, self._people, width, height)
+            if text != panel.content:
+                panel.update(text, layout=False)
 
     # What the agent is asked.
 
@@ -203,6 +211,8 @@ class Overview(Page):
             self.draw({"counters shown"})
 
     def on_grid_pointed(self, event: Grid.Pointed) -> None:
+        if self._groups:
+            self._head()
         self._look_soon()
 
     def _look_soon(self) -> None:

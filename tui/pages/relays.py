@@ -167,8 +167,8 @@ class RelaysPage(Page):
         one = self.model.relays.get(url)
         if one is None:
             return url, text
-        told = "\n".join(line.plain for line in self._described(one))
-        return url, f"{text}\n\n{told}"
+        described = "\n".join(line.plain for line in self._described(one))
+        return url, f"{text}\n\n{described}"
 
     def _missing(self) -> str:
         if self.model.relays:

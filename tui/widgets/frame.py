@@ -37,7 +37,7 @@ class Heading(Static):
         if room < 1:
             right = Content("")
             room = max(0, width - left.cell_length)
-        self.update(Content.assemble(left, " " * room, right))
+        self.update(Content.assemble(left, " " * room, right), layout=False)
 
 
 def _link(model: Model, now: float, glyphs: Glyphs) -> Content:

@@ -43,10 +43,10 @@ class Dots(NamedTuple):
 
 def caption(points: Sequence[Point], now: float, span: str) -> str:
     """What stands above a plot; of numbers that began within the span, since when they are."""
-    text = f"last {span}" if SPANS[span] else "all numbers"
+    text = f"last {span}, numbers" if SPANS[span] else "all numbers"
     begun = points[0].at if points else now
     is_whole = bool(SPANS[span]) and begun <= now - SPANS[span]
-    return text if is_whole else f"{text}, numbers of {display.age(max(0.0, now - begun))}"
+    return f"last {span}" if is_whole else f"{text} of {display.age(max(0.0, now - begun))}"
 
 
 def times(points: Sequence[Point], now: float, span: str) -> AxisRange:
