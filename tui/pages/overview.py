@@ -158,7 +158,8 @@ class Overview(Page):
         parts += [f"by {group}"] if group else []
         parts += [f"{chosen:,} marked"] if chosen else []
         key = self.query_one("#watches", Grid).key or ""
-        parts = [f"the group {key.removeprefix(HEAD)}"] if key in self._groups else parts
+        if key in self._groups:
+            parts.insert(0, f"the group {key.removeprefix(HEAD)}")
         line = self.query_one("#watches-state", Static)
         line.display = self.state != STATES[0] or bool(group) or bool(chosen)
         line.update(", ".join(parts))
