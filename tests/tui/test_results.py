@@ -43,7 +43,7 @@ PAGES = {
         Case("copy", ("copied fiatjaf-followers",)),
         Case("sort", ("Value ▲",)),
         Case("turn", ("Value ▼",)),
-        Case("filter", ("launch-reposts",), ("=launch", "enter"), gone="fiatjaf"),
+        Case("filter", ("launch-reposts",), ("=launch", "enter"), gone="thread-replies"),
         Case("watch show", ("exact distinct authors", "relay.primal.net")),
         Case("back", ("launch-reposts",)),
         Case("count", ("≈ 184,312 distinct authors",), (f"=followers {world.NPUB}", "enter")),
