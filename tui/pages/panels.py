@@ -102,7 +102,7 @@ def _syncs(host: Host, width: int) -> list[Content]:
         if state == "new":
             tone = "$foreground-muted"
         rate = host.model.rate(one) if one.running else None
-        state = state if rate is None else f"{format.short(rate)} events/s"
+        state = state if rate is None else f"{format.short(rate)}/s"
         bar = format.progress(sync_part(one), 8, host.glyphs)
         lines.append(
             Content.from_markup(
