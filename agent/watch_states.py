@@ -92,6 +92,7 @@ class WatchStates:
             warnings=self._all_warnings(one),
             changes=moved.changes,
             spark=moved.spark,
+            since=moved.since,
             failing=tuple(sorted(one.failing)),
             within=result.within,
         )

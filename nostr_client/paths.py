@@ -72,6 +72,11 @@ _SERVICE_PLACES: Final = tuple(
 the system's."""
 
 
+def tui_path() -> Path:
+    """Return the file in which `nostr-tui` remembers its layout and when it was last used."""
+    return platformdirs.user_state_path(NAME, False) / "tui.json"
+
+
 def budgets_path() -> Path:
     """What public relays were asked lately, by all programs of a user and its agent."""
     state = _state_directory() or platformdirs.user_state_path(SERVICE, False)

@@ -1,7 +1,8 @@
 """`make screenshots` takes pictures of the terminal application over the running demonstration.
 
 It writes an SVG of each page, and a PNG of `nostr-tui --serve` in Chromium, into docs/assets. The
-page of coverages shows what the tests' agent knows: nobody of the demonstration writes much.
+page of coverages, and the first page in four sizes, show what the tests' agent knows: nobody of the
+demonstration writes much. `python scripts/screenshots.py sizes` writes only those.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from tests.tui.backend import Recorded, served
 from tests.tui.chromium import browsing
-from tests.tui.driving import Driver, driving
+from tests.tui.driving import ALL_SIZES, Driver, driving
 from tui.browser import serve
 from tui.embedded_agent import DEMO, embedded_agent
 
@@ -40,6 +41,7 @@ async def main() -> None:
     """Wait until the demonstration has something to show, and take the pictures."""
     TARGET.mkdir(parents=True, exist_ok=True)
     await coverage()
+    await sizes()
     async with embedded_agent(DEMO) as one:
         await one.place()
         for name, (height, keys) in PICTURES.items():
@@ -58,6 +60,19 @@ async def coverage() -> None:
         async with driving(api.api.url, (WIDTH, 18), toasts=False) as tui:
             await tui.press("v")
             (TARGET / "tui-coverage.svg").write_text(plain(await tui.picture()), "utf-8")
+
+
+async def sizes() -> None:
+    """Take the pictures of the first page in the sizes that the tests compare."""
+    with served() as api:
+        api.use(Recorded())
+        async with driving(api.api.url, ALL_SIZES[0], toasts=False) as tui:
+            for width, height in ALL_SIZES:
+                await tui.pilot.resize_terminal(width, height)
+                await tui.until(lambda size=(width, height): tui.app.size == size)
+                await tui.settled()
+                path = TARGET / f"tui-{width}x{height}.svg"
+                path.write_text(plain(await tui.picture()), "utf-8")
 
 
 def _has_lived(tui: Driver) -> bool:
@@ -91,4 +106,4 @@ def plain(svg: str) -> str:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    asyncio.run(sizes() if sys.argv[1:] == ["sizes"] else main())

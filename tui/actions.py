@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from tui.handlers import counters, jobs, navigation, watches
+from tui.handlers import counters, jobs, layout, navigation, watches
 from tui.host import Action
 
 W, WATCHES = ("watch",), ("overview", "watch")
 TABLES = ("overview", "relays", "syncs", "counters", "coverage", "log")
+READABLE = ("relays", "syncs", "counters", "coverage", "log", "reindex")
 REINDEX = ("reindex",)
 COVERAGE = ("coverage",)
 A = Action
@@ -122,6 +123,16 @@ ACTIONS: Final = (
         writes=True,
     ),
     A(
+        "watch warnings",
+        "w",
+        "Warnings",
+        "Read why the watch is yellow or red: warnings, failing relays.",
+        watches.warnings,
+        WATCHES,
+        "[NAME]",
+        footer=55,
+    ),
+    A(
         "back",
         "escape,backspace",
         "Back",
@@ -144,9 +155,10 @@ ACTIONS: Final = (
         "digest",
         "d",
         "Digest",
-        "Read what changed within a day: newcomers, people, relays.",
+        "Read what changed since you last looked: newcomers, people, relays.",
         watches.digest,
         ("overview",),
+        "[SPAN]",
     ),
     A(
         "sync run",
@@ -327,6 +339,68 @@ ACTIONS: Final = (
         navigation.follow,
         ("log",),
         footer=70,
+    ),
+    A(
+        "read",
+        "enter",
+        "Read",
+        "Read all cells of the row in full.",
+        navigation.read,
+        READABLE,
+        footer=30,
+    ),
+    A(
+        "watch mark",
+        "space",
+        "Mark",
+        "Mark the watch or the group: r and x then do all marked ones.",
+        layout.mark,
+        ("overview",),
+    ),
+    A(
+        "watch mark all",
+        "A",
+        "Mark all",
+        "Mark all watches that are listed, or unmark them.",
+        layout.mark_all,
+        ("overview",),
+    ),
+    A(
+        "state",
+        "f",
+        "State",
+        "Show watches that changed today, are unsure, or fail; again for the next.",
+        layout.state,
+        ("overview",),
+        "[STATE]",
+        footer=52,
+    ),
+    A(
+        "group",
+        "o",
+        "Group",
+        "Group the watches by author, tag or query; again for the next.",
+        layout.group,
+        ("overview",),
+        "[BY]",
+    ),
+    A(
+        "panels",
+        "P",
+        "Panels",
+        "Choose which panels the page has.",
+        layout.panels,
+        ("overview",),
+        "[PANEL]",
+    ),
+    A(
+        "columns",
+        "C",
+        "Columns",
+        "Choose which columns the table has.",
+        layout.columns,
+        ("overview", "relays", "syncs", "counters", "log"),
+        "[COLUMN]",
     ),
     A(
         "filter",

@@ -9,13 +9,16 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
+import msgspec
 from textual.app import App, ScreenStackError
 
-from nostr_client.errors import InvalidInput, NostrTallyError
+from nostr_client.errors import InvalidInput, NetworkError, NostrTallyError
 from tui import format
 from tui.actions import ACTIONS, BY_NAME, TABS
+from tui.contrast import legible
 from tui.dialogs.palette import Commands
 from tui.glyphs import ASCII, UNICODE
+from tui.handlers.watches import ABSENCE_S
 from tui.host import bindings
 from tui.key_queue import KeyDone, KeyQueue
 from tui.link import Link
@@ -24,16 +27,18 @@ from tui.pages.counters import CountersPage
 from tui.pages.coverage import CoveragePage
 from tui.pages.log import LogPage
 from tui.pages.overview import Overview
-from tui.pages.page import Page
+from tui.pages.page import EVERYTHING, Page
 from tui.pages.reindex import ReindexPage
 from tui.pages.relays import RelaysPage
 from tui.pages.syncs import SyncsPage
 from tui.pages.watch import WatchPage
+from tui.settings import load, save
 from tui.themes import OWN, PLAIN_SIGNS
 from tui.workers import is_whole, start
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
+    from pathlib import Path
 
     from textual import events
     from textual.binding import BindingType
@@ -43,6 +48,8 @@ if TYPE_CHECKING:
     from agent.api import schema
     from agent.api.client import AgentClient
     from tui.host import Action, Brings
+    from tui.link import Locate
+    from tui.settings import TuiSettings
 
 T = TypeVar("T")
 
@@ -53,6 +60,11 @@ KEYS_WAIT_S = 0.25
 KEYS_LOOK_S = 0.005
 TICK_S = 1.0
 TOAST_S = 4.0
+NOTE_EVERY_S = 60.0
+"""Seconds between two notes that somebody looks."""
+
+BRING_S = 60.0
+"""Seconds that an agent may take to start."""
 
 
 class TallyApp(App[None]):
@@ -73,6 +85,7 @@ class TallyApp(App[None]):
         (16, "-low"),
         (24, "-middle"),
         (28, "-high"),
+        (50, "-tall"),
     ]
     MODES: ClassVar[dict[str, Any]] = {
         "overview": Overview,
@@ -96,9 +109,13 @@ class TallyApp(App[None]):
         no_color: bool = False,
         theme: str = "tally-dark",
         brings: Brings = "",
+        settings: Path | None = None,
+        own_agent: Callable[[], Awaitable[Locate]] | None = None,
     ) -> None:
         """`locate` gives the agent's URL and token, or raises NetworkError while there is none.
 
+        `own_agent` starts an agent and gives its `locate`; None: no agent may be started.
+        `settings`: the file that remembers the layout; None: nothing is remembered.
         `brings`: what was started with this application, and is waited for.
         """
         super().__init__(ansi_color=True if no_color else None)
@@ -114,6 +131,13 @@ class TallyApp(App[None]):
         self.counters: list[tuple[str, str]] | None = None
         """The first counters, for the overview; None until the agent has reported them."""
         self.redraws = 0
+        self._settings_path = settings
+        self.settings = load(settings)
+        self.last_look = self.settings.looked_at
+        """When somebody last looked before this session."""
+        self._noted_at = now()
+        self._own_agent = own_agent
+        self._has_digest = False
         self._wanted_theme = theme
         self._changed: set[str] = set()
         self._last_error_at: dict[str, float] = {}
@@ -139,6 +163,11 @@ class TallyApp(App[None]):
         self.set_interval(TICK_S, self._tick)
         start(self, self.link.run)
 
+    def get_css_variables(self) -> dict[str, str]:
+        """The colours of the theme, each made legible."""
+        self.theme_variables = legible(super().get_css_variables())
+        return self.theme_variables
+
     def get_line_filters(self) -> Sequence[LineFilter]:
         """What changes all that is drawn: with ASCII alone, every sign."""
         found = super().get_line_filters()
@@ -157,6 +186,8 @@ class TallyApp(App[None]):
     def _hear(self, changed: set[str]) -> None:
         """Something has changed: drawn at once when all was quiet, else with what comes next."""
         self._changed |= changed
+        if "watches" in changed:
+            self._greet()
         if not self.waiting:
             self.waiting = True
             passed = time.monotonic() - self._drawn_at
@@ -170,11 +201,39 @@ class TallyApp(App[None]):
         if page is not None:
             page.draw(changed)
 
+    def redraw(self) -> None:
+        """Draw all of the page in front again."""
+        page = self._front()
+        if page is not None:
+            page.draw(set(EVERYTHING))
+
     def _tick(self) -> None:
+        self._note_look()
         page = self._front()
         if page is not None and page.is_current and is_whole(page):
             page.head()
             page.tick()
+
+    def _note_look(self) -> None:
+        """Remember from time to time that somebody looks, at numbers that are current."""
+        now = self.now()
+        if not self.model.stale and now - self._noted_at >= NOTE_EVERY_S:
+            self._noted_at = now
+            self.remember(msgspec.structs.replace(self.settings, looked_at=now))
+
+    def on_unmount(self) -> None:
+        """Remember when this session ended, if it showed anything."""
+        if self._settings_path is not None and self.model.received:
+            self.remember(msgspec.structs.replace(self.settings, looked_at=self.now()))
+
+    def _greet(self) -> None:
+        """Show what changed to somebody who comes back, once, before anything else is open."""
+        if self._has_digest or not self.model.watches:
+            return
+        self._has_digest = True
+        last = self.last_look
+        if last is not None and self.now() - last >= ABSENCE_S and not self.screen.is_modal:
+            self.do("digest")
 
     def _permitted(self, permission: schema.Permission) -> None:
         """Offer what the token may do; another token may come with each connection."""
@@ -214,6 +273,10 @@ class TallyApp(App[None]):
     @property
     def counters_page(self) -> CountersPage:
         return cast("CountersPage", self._of("counters"))
+
+    @property
+    def overview_page(self) -> Overview:
+        return cast("Overview", self._of("overview"))
 
     @property
     def log_page(self) -> LogPage:
@@ -299,6 +362,36 @@ class TallyApp(App[None]):
             await action.run(self, words or [])
         except NostrTallyError as error:
             self.trouble(str(error))
+
+    @property
+    def can_bring_agent(self) -> bool:
+        return self._own_agent is not None and not self.read_only
+
+    async def bring_agent(self) -> None:
+        """Start an agent where none answers, and wait until it does. Raises NetworkError."""
+        if self.link.client is not None or self._own_agent is None or self.brings:
+            return
+        self.brings = "agent"
+        self.redraw()
+        try:
+            self.link.use(await self._own_agent())
+            async with asyncio.timeout(BRING_S):
+                await self.link.until_reached()
+        except NetworkError:
+            self.brings = ""
+            raise
+        except TimeoutError:  # it may still come: nothing starts a second one
+            raise NetworkError(f"the agent did not start in time: {self.model.why}") from None
+
+    def remember(self, settings: TuiSettings) -> None:
+        """Take settings, and write them; the application goes on where that fails."""
+        self.settings = settings
+        if self._settings_path is None:
+            return
+        try:
+            save(self._settings_path, settings)
+        except OSError as error:
+            self.trouble(f"the layout cannot be remembered: {error}", "settings")
 
     async def ask(self, question: Callable[[AgentClient], Awaitable[T]]) -> T:
         """What the agent answers. Raises NetworkError while it is away, ApiError."""

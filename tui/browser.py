@@ -32,6 +32,9 @@ MOST_TABS: Final = 8
 """Each is a process of some 60 MB."""
 
 CLOSE_S: Final = 5.0
+LEAST_COLUMNS: Final = 60
+"""Cells that a page shows side by side, on a phone too: the application needs so many."""
+
 POLICY: Final = (
     "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; "
     "style-src 'self' 'unsafe-inline'; font-src 'self'; img-src 'self' data:; "
@@ -43,6 +46,7 @@ PAGE: Final = Template("""\
 <html lang="en">
 <head>
 <meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
 <title>nostr-tui</title>
 <link rel="icon" href="data:,">
 <link rel="stylesheet" href="static/css/xterm.css">
@@ -62,10 +66,27 @@ a { color: #5eb1ef; }
 <div id="terminal" class="textual-terminal" data-session-websocket-url="$socket"
  data-font-size="$size"></div>
 <div id="start"></div>
+<script src="begin.js"></script>
 <div id="ended"><p>It has ended. <a href="./">Start again</a></p></div>
 </body>
 </html>
 """)
+BEGIN: Final = """\
+"use strict";
+const terminal = document.querySelector("#terminal");
+const given = new URLSearchParams(location.search).has("fontsize");
+const fitting = Math.floor(innerWidth / COLUMNS / 0.6);
+if (!given) terminal.dataset.fontSize = String(Math.max(8, Math.min(16, fitting)));
+const focus = () => terminal.querySelector("textarea")?.focus({ preventScroll: true });
+new MutationObserver(focus).observe(terminal, { childList: true, subtree: true });
+addEventListener("focus", focus);
+addEventListener("click", focus);
+"""
+"""Gives the keys to the terminal as soon as it is there, and a narrow page a smaller font.
+
+It runs before textual.js makes the terminal. A sign of the font is 0.6 of its size wide.
+"""
+
 FONT: Final = "RobotoMono-VariableFont_wght.ttf"
 
 
@@ -86,6 +107,7 @@ class Browser:
         """The routes, behind the guard: everything is below the random folder."""
         app = web.Application(middlewares=[self._guard])
         app.router.add_get(self._folder, self._page)
+        app.router.add_get(f"{self._folder}begin.js", self._begin)
         app.router.add_get(f"{self._folder}ws", self._session)
         app.router.add_static(f"{self._folder}static", self._server.statics_path)
         return app
@@ -134,6 +156,10 @@ class Browser:
             "Cache-Control": "no-store",
         }
         return web.Response(text=text, content_type="text/html", headers=headers)
+
+    async def _begin(self, request: web.Request) -> web.Response:
+        text = BEGIN.replace("COLUMNS", str(LEAST_COLUMNS))
+        return web.Response(text=text, content_type="text/javascript")
 
     async def _session(self, request: web.Request) -> web.StreamResponse:
         """One tab, until it is closed."""

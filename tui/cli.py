@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +17,7 @@ import click
 from nostr_client import __version__
 from nostr_client.cli.entry import run_command
 from nostr_client.cli.parameters import UserPath
+from nostr_client.paths import tui_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -102,7 +104,7 @@ async def _run(given: dict[str, Any]) -> int:
             brought = await _brought(stack, demo=given["demo"], read_only=given["read_only"])
         if given["serve"]:
             return await _serve(given, brought)
-        app = _app(given, brought)
+        app = _app(given, brought, stack)
         _on_end(lambda: app.exit(None, TERMINATED))
         gc.freeze()  # modules never die: a full collection would look at them between two frames
         await app.run_async()
@@ -124,6 +126,14 @@ async def _brought(stack: AsyncExitStack, *, demo: bool, read_only: bool) -> Emb
     arguments = embedded_agent.DEMO if demo else embedded_agent.OWN
     process = embedded_agent.embedded_agent(arguments, read_only=read_only)
     return await stack.enter_async_context(process)
+
+
+async def _own_agent(
+    stack: AsyncExitStack, locate: Callable[[], tuple[str, str]]
+) -> Callable[[], tuple[str, str]]:
+    """Start an agent that ends with `stack`; or find by `locate` the one that runs by now."""
+    brought = await _brought(stack, demo=False, read_only=False)
+    return locate if brought is None else brought.locate
 
 
 async def _serve(given: dict[str, Any], brought: EmbeddedAgent | None) -> int:
@@ -151,16 +161,24 @@ def _command(given: dict[str, Any], api: str | None, token_file: Path | None) ->
     return words + (["--read-only"] if given["read_only"] else [])
 
 
-def _app(given: dict[str, Any], brought: EmbeddedAgent | None) -> TallyApp:
+def _app(
+    given: dict[str, Any], brought: EmbeddedAgent | None, stack: AsyncExitStack | None = None
+) -> TallyApp:
+    """The application; an agent that it starts itself ends with `stack`."""
     from tui.app import TallyApp
     from tui.glyphs import speaks_unicode
 
+    is_free = brought is None and not (given["api"] or given["token_file"] or _is_tab())
     return TallyApp(
         _locate(given) if brought is None else brought.locate,
         brings="" if brought is None else "demo" if given["demo"] else "agent",
         read_only=given["read_only"],
         ascii_only=given["ascii_only"] or not (_is_tab() or speaks_unicode(os.environ)),
         no_color="NO_COLOR" in os.environ,
+        settings=None if given["demo"] else tui_path(),
+        own_agent=partial(_own_agent, stack, _locate(given))
+        if is_free and stack is not None
+        else None,
         theme=given["theme"],
     )
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 BAR_SPAN: Final = 0.25
 """Part of the value that an interval bar shows on either side."""
 
+UNKNOWN: Final = "?"
+"""Stands where a number is not known: never a blank beside a column's zeros."""
+
 MOST_PERCENT: Final = 999
 """A wider interval says nothing more."""
 
@@ -59,7 +62,7 @@ def _compact(found: re.Match[str]) -> str:
 def value(figure: Figure | None, glyphs: Glyphs = UNICODE) -> str:
     """A figure; an estimate and a lower bound say that they are."""
     if figure is None:
-        return "?"
+        return UNKNOWN
     if figure.exact or display.as_said(figure):
         return number(figure.value)
     sign = glyphs.least if figure.lower_bound else glyphs.about
@@ -106,6 +109,17 @@ def certainty(figure: Figure | None, glyphs: Glyphs = UNICODE) -> str:
     return f"{glyphs.plus_minus}{'>' * (part > MOST_PERCENT)}{min(part, MOST_PERCENT)}%"
 
 
+def known(n: float | None) -> str:
+    """A whole number; ? where it is not known."""
+    return UNKNOWN if n is None else number(round(n))
+
+
+def ahead(span: float, since: float | None, now: float) -> str:
+    """When something a span of time old will be known, of what is known `since`; ? if never."""
+    left = UNKNOWN if since is None else age(since + span - now)
+    return f"in {left}" if since is not None and since + span > now else UNKNOWN
+
+
 def within(found: Within | None, glyphs: Glyphs = UNICODE) -> str:
     """How many people of a web of trust are in a number, and how sure that is; nothing for None."""
     if found is None:
@@ -138,11 +152,11 @@ def _place(off: float, span: float, middle: int) -> int:
 
 
 def change(n: int | None, glyphs: Glyphs = UNICODE) -> str:
-    """How far a number moved; nothing where that is not known."""
+    """How far a number moved; ? where that is not known."""
     if n is None:
-        return ""
+        return UNKNOWN
     if n == 0:
-        return glyphs.dot
+        return "0"
     return ("+" if n > 0 else glyphs.minus) + (number(abs(n)) if abs(n) < 10_000 else short(abs(n)))
 
 
@@ -183,8 +197,8 @@ def size(n: int) -> str:
 
 
 def milliseconds(n: float | None) -> str:
-    """A latency."""
-    return "" if n is None else f"{n:.0f} ms" if n < 10_000 else f"{n / 1000:.0f} s"
+    """A latency; ? where it is not known."""
+    return UNKNOWN if n is None else f"{n:.0f} ms" if n < 10_000 else f"{n / 1000:.0f} s"
 
 
 def percent(part: float) -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from agent.api.client import AgentClient
     from tui.glyphs import Glyphs
     from tui.model import Model
+    from tui.settings import TuiSettings
 
 T = TypeVar("T")
 
@@ -87,6 +88,13 @@ class FrontPage(Protocol):
     def copied(self) -> str:
         """The text that is copied from here."""
 
+    def whole(self) -> tuple[str, str]:
+        """Return the row under the cursor in full: a title, and its cells on lines."""
+
+    @property
+    def columns(self) -> tuple[tuple[str, str], ...]:
+        """The columns that may be hidden, each with its title."""
+
     def find(self, text: str = "") -> None:
         """Filter the rows by the words, or let them be typed."""
 
@@ -106,6 +114,29 @@ class WatchView(Protocol):
     @property
     def person(self) -> str:
         """All of what the person did that is pointed at, or ""."""
+
+
+class OverviewView(Protocol):
+    """The page of all watches."""
+
+    @property
+    def chosen(self) -> list[str]:
+        """The marked watches by name."""
+
+    def fold(self) -> bool:
+        """Close the group under the cursor, or open it; False where a watch is there."""
+
+    def choose_state(self, state: str | None) -> None:
+        """Show the watches of a state, with None of the next one. Raises InvalidInput."""
+
+    def choose_group(self, group: str | None) -> None:
+        """Group the watches, with None by the next thing. Raises InvalidInput."""
+
+    def mark(self) -> None:
+        """Mark what is under the cursor, or unmark it."""
+
+    def mark_all(self) -> None:
+        """Mark all watches that are listed, or unmark them."""
 
 
 class LogView(Protocol):
@@ -156,6 +187,27 @@ class Host(Protocol):
         """What was started with the application, and is waited for."""
 
     @property
+    def settings(self) -> TuiSettings:
+        """What is remembered of the last sessions and of this one."""
+
+    def remember(self, settings: TuiSettings) -> None:
+        """Take these settings, and write them for the next session."""
+
+    @property
+    def last_look(self) -> float | None:
+        """When somebody last looked before this session, Unix seconds; None if that is unknown."""
+
+    @property
+    def can_bring_agent(self) -> bool:
+        """Whether an agent can be started where none runs."""
+
+    async def bring_agent(self) -> None:
+        """Start an agent where none answers and one may be started; wait until it answers.
+
+        Raises NetworkError.
+        """
+
+    @property
     def counters(self) -> list[tuple[str, str]] | None:
         """Subject and value of the first counters; None until the agent has answered."""
 
@@ -185,6 +237,9 @@ class Host(Protocol):
         """The name of the page in front."""
 
     @property
+    def overview_page(self) -> OverviewView: ...
+
+    @property
     def watch_page(self) -> WatchView: ...
 
     @property
@@ -202,6 +257,9 @@ class Host(Protocol):
 
     async def go(self, page: str) -> None:
         """Bring a page to the front."""
+
+    def redraw(self) -> None:
+        """Draw all of the page in front again."""
 
     # Actions, and questions to the agent.
 

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from nostr_client.errors import NetworkError, NostrTallyError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable
 
     from agent.api import schema
     from agent.api.client import AgentClient
     from tui.model import Model
 
-    Locate = Callable[[], tuple[str, str]]
-
 T = TypeVar("T")
+
+Locate = Callable[[], tuple[str, str]]
+"""Gives the agent's URL and token, or raises NetworkError while there is none."""
 
 DELAYS_S: Final = (0.2, 0.5, 1.0, 2.0)
 """Between tries; the last one for as long as it takes: the agent is on this machine."""
@@ -50,6 +52,7 @@ class Link:
         `permitted` gets what the token may do, at each connection.
         """
         self.client: AgentClient | None = None
+        self._answers = asyncio.Event()
         self._model = model
         self._locate = locate
         self._now = now
@@ -82,6 +85,7 @@ class Link:
             self._permitted(await client.access())
             self._model.status = await client.status()  # a stream may have nothing to say for long
             self.client = client
+            self._answers.set()
             self._model.reached(url, self._now())
             self._changed({"link", "status"})
             async for id, message in client.events(self._model.last):
@@ -90,12 +94,21 @@ class Link:
 
     def _lost(self, error: NostrTallyError) -> None:
         self.client = None
+        self._answers.clear()
         self._model.lost(str(error), self._now())
         self._changed({"link"})
         code = getattr(error, "code", "")
         if code in TITLES and self._reported != code:
             self._reported = code
             self._refused(TITLES[code], str(error))
+
+    def use(self, locate: Locate) -> None:
+        """Look for the agent by `locate` from the next try on."""
+        self._locate = locate
+
+    async def until_reached(self) -> None:
+        """Wait until the agent answers; the caller has a deadline."""
+        await self._answers.wait()
 
     async def ask(self, question: Callable[[AgentClient], Awaitable[T]]) -> T:
         """What the agent answers. Raises NetworkError while it is away, ApiError."""

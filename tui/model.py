@@ -19,6 +19,13 @@ MOVED_S: Final = 2.0
 Link = Literal["connecting", "live", "away"]
 
 
+ENOUGH: Final = 0.95
+"""From this part of an author's events on, a relay that lacks some is yellow, not red."""
+
+LATENCIES: Final = 24
+"""The newest latencies of a relay that are remembered for its line."""
+
+
 class Pace:
     """How fast a sync gets on with a relay: events and seconds since it was first seen."""
 
@@ -32,10 +39,16 @@ class Pace:
             self.began, self.first = at, done
         self.at, self.done = at, done
 
+    @property
+    def rate(self) -> float | None:
+        """Events a second; None where nothing shows it."""
+        moved, took = self.done - self.first, self.at - self.began
+        return moved / took if moved > 0 and took > 0 else None
+
     def left(self, more: int) -> float | None:
         """Seconds until so many more are done; None where nothing shows it."""
-        moved, took = self.done - self.first, self.at - self.began
-        return more * took / moved if moved > 0 and took > 0 else None
+        rate = self.rate
+        return None if rate is None else more / rate
 
 
 class Model:
@@ -54,6 +67,8 @@ class Model:
         self.moved: dict[str, float] = {}
         """When the number of a watch moved last."""
         self.paces: dict[tuple[str, str], Pace] = {}
+        self.latencies: dict[str, deque[int]] = {}
+        """The newest latencies of each relay since this program began, in milliseconds."""
         self.link: Link = "connecting"
         self.since: float | None = None
         """When the agent went away."""
@@ -100,6 +115,8 @@ class Model:
         for name, one in watches.items():
             self._note_move(name, one, now)
         self.watches = watches
+        for relay in update.relays:
+            self._note_latency(relay)
         self.relays = {one.url: one for one in update.relays}
         self.syncs = {one.spec.name: one for one in update.syncs}
         self.links = {one.name: one for one in update.links}
@@ -117,6 +134,7 @@ class Model:
             self.watches[update.watch.spec.name] = update.watch
             changed.add("watches")
         if update.relay is not None:
+            self._note_latency(update.relay)
             self.relays[update.relay.url] = update.relay
             changed.add("relays")
         if update.sync is not None:
@@ -166,6 +184,19 @@ class Model:
         old = self.watches.get(name)
         if old and old.figure and fresh.figure and old.figure.value != fresh.figure.value:
             self.moved[name] = now
+
+    def _note_latency(self, fresh: schema.RelayState) -> None:
+        """Remember a latency that was measured: one that has not changed is no measurement."""
+        old = self.relays.get(fresh.url)
+        if fresh.latency_ms is not None and (old is None or old.latency_ms != fresh.latency_ms):
+            held = self.latencies.setdefault(fresh.url, deque(maxlen=LATENCIES))
+            held.append(round(fresh.latency_ms))
+
+    def rate(self, sync: schema.Sync) -> float | None:
+        """Events a second that a sync moves with all its relays; None where nothing shows it."""
+        paces = [self.paces.get((sync.spec.name, one.relay)) for one in sync.relays]
+        rates = [pace.rate for pace in paces if pace is not None and pace.rate is not None]
+        return sum(rates) if rates else None
 
     def _note_pace(self, sync: schema.Sync, now: float) -> None:
         for one in sync.relays:

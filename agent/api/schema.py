@@ -124,6 +124,7 @@ class Reloaded(ResponseBody, frozen=True):
 class WatchState(ResponseBody, frozen=True):
     """A watch and how it stands; `changes` over an hour, a day and a week, where known.
 
+    `since`: the time of the first number; until a span after it, its change is not known.
     `asserted`: what its providers assert (NIP-85), which is no part of `figure`.
     """
 
@@ -137,6 +138,7 @@ class WatchState(ResponseBody, frozen=True):
     warnings: tuple[str, ...] = ()
     changes: dict[str, int] = field(default_factory=dict)
     spark: tuple[int, ...] = ()
+    since: float | None = None
     failing: tuple[str, ...] = ()
     within: Within | None = None
     asserted: tuple[Asserted, ...] = ()

@@ -78,6 +78,9 @@ MOST_APART: Final = 6
 SPARK: Final = 24
 """Hours of the line beside a number."""
 
+_STEPS: Final = (60, 300, 900, HOUR)
+"""Seconds between two values of the line, while the numbers are young."""
+
 _FIELDS: Final = (
     "at",
     "value",
@@ -98,10 +101,15 @@ _POINTS: Final = f"SELECT {', '.join(_FIELDS)} FROM watch_point"
 
 
 class Moved(NamedTuple):
-    """How far a number moved over an hour, a day and a week, and its newest hourly values."""
+    """How far a number moved over an hour, a day and a week, and its newest values.
+
+    `spark`: hourly values, or closer ones where the numbers began within a day. `since`: the time
+    of the first number, Unix seconds; None before it.
+    """
 
     changes: dict[str, int]
     spark: tuple[int, ...]
+    since: int | None = None
 
 
 # Definitions.
@@ -343,9 +351,26 @@ def moved(conn: sqlite3.Connection, watch: str, value: int, now: float) -> Moved
         if then is not None:
             changes[name] = value - then.value
     recent = _by_hours(conn, watch, int(now))
-    if len(recent) < SPARK:  # asked less often than every hour
-        recent = fold(points(conn, watch, most=SPARK * HOUR // APART_S), HOUR)
-    return Moved(changes, tuple(point.value for point in recent[-SPARK:]))
+    if len(recent) < SPARK:  # asked less often than every hour, or for less than a day
+        found = points(conn, watch, most=SPARK * HOUR // APART_S)
+        recent = fold(found, _step(found))
+    return Moved(changes, tuple(point.value for point in recent[-SPARK:]), _first(conn, watch))
+
+
+def _step(found: Sequence[Point]) -> int:
+    """Return the shortest step, an hour at most, by which points make a line of SPARK values."""
+    span = found[-1].at - found[0].at if found else 0
+    return next((step for step in _STEPS if span < SPARK * step), HOUR)
+
+
+def _first(conn: sqlite3.Connection, watch: str) -> int | None:
+    """Return the time of the first point of a watch."""
+    sql = "SELECT at FROM watch_point JOIN watch USING (w) WHERE name = ? AND step = ?"
+    rows = [
+        conn.execute(f"{sql} ORDER BY slot LIMIT 1", (watch, level.step)).fetchone()
+        for level in LEVELS
+    ]
+    return min((row[0] for row in rows if row is not None), default=None)
 
 
 def _by_hours(conn: sqlite3.Connection, watch: str, now: int) -> list[Point]:

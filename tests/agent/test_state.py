@@ -121,6 +121,25 @@ async def test_changes_and_the_spark(database: Database) -> None:
     assert nothing == repository.Moved({}, ())
 
 
+@pytest.mark.parametrize(
+    ("every", "step"), [(30, 60), (150, 300), (900, 900), (3600, 3600), (86_400, 3600)]
+)
+async def test_the_spark_of_a_young_watch_has_minutes_then_hours(
+    database: Database, every: int, step: int
+) -> None:
+    times = [T0 + n * every for n in range(20)]
+
+    def work(conn: sqlite3.Connection) -> None:
+        for n, at in enumerate(times):
+            note(conn, "w", point(at, n))
+
+    await database.write(work)
+    found = await database.read(lambda c: repository.moved(c, "w", 19, times[-1]))
+    last = {int(at) // step: n for n, at in enumerate(times)}
+    assert list(found.spark) == list(last.values())
+    assert found.since == T0
+
+
 async def test_the_spark_of_a_watch_that_is_asked_daily(database: Database) -> None:
     now = await fill(database, 40, DAY)
     found = await database.read(lambda c: repository.moved(c, "w", 39, now))

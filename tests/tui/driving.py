@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 120.0
 """Seconds after which something is taken to hang; a loaded machine needs a minute now and then."""
-SIZES = ((80, 24), (140, 40))
+SIZES = ((80, 24), (140, 45))
+ALL_SIZES = ((80, 24), (100, 30), (140, 45), (200, 60))
+"""Sizes of which each page has a picture; what does not depend on the size is tried in SIZES."""
 NAMES = {" ": "space", ":": "colon", "/": "slash", "{": "left_curly_bracket"}
 
 

@@ -291,7 +291,7 @@ async def test_recount_exclude_trust_and_remove(api: Served, agent: Recorded) ->
 async def test_spans_of_the_plot(api: Served, agent: Recorded) -> None:
     async with driving(api.api.url) as tui:
         await tui.press("enter")
-        for shown in ("last 1w", "all there is", "last 1h", "last 1d"):
+        for shown in ("last 1w", "all numbers", "last 1h", "last 1d"):
             await tui.press("h")
             await tui.until(lambda shown=shown: shown in tui.text())
         await tui.app.perform("watch span", ["1h"])

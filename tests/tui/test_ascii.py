@@ -24,6 +24,7 @@ from tests.tui import world
 from tests.tui.driving import SIZES, Driver, driving
 from tui.actions import ACTIONS
 from tui.dialogs.add import AddWatch
+from tui.dialogs.choose import ChooseSeveral
 from tui.dialogs.counted import CountDialog
 from tui.dialogs.help import Help
 from tui.dialogs.simple import Ask, ConfirmDialog, Inform
@@ -54,6 +55,7 @@ def dialogs() -> Iterator[Screen[Any]]:
     yield Help(ACTIONS, "overview")
     yield Inform("Title", LONG)
     yield ConfirmDialog("Really?", "Yes")
+    yield ChooseSeveral("Title", [("one", "first"), ("two", "second")], ["one"])
 
 
 class Everything(ModalScreen[None]):

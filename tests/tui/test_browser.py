@@ -132,14 +132,30 @@ async def test_a_browser_shows_the_application_and_types_into_it(
     async with serving(api, tmp_path) as address, browsing(tmp_path, address) as page:
         await page.until("document.body.classList.contains('-first-byte')")
         assert "token" not in await page.evaluate("location.href")
+        assert await page.evaluate("document.activeElement.tagName") == "TEXTAREA"
         await eventually(lambda: agent.feed.streams == 1)
-        await page.evaluate("document.querySelector('textarea').focus()")
         await eventually(partial(pressed, page, "r", agent), every=0.5)
         assert agent.asked[0] == ("recount", "fiatjaf-followers")
         picture = await page.picture()
         assert page.errors == []
     assert len(colours(picture)) > 20
     assert await asyncio.to_thread(kept, picture)
+
+
+async def test_a_page_as_narrow_as_a_phone_has_a_font_that_fits(
+    tmp_path: Path, api: Served, agent: Recorded
+) -> None:
+    async with serving(api, tmp_path) as address, browsing(tmp_path, address) as page:
+        await page.until("document.body.classList.contains('-first-byte')")
+        assert await page.evaluate("document.querySelector('#terminal').dataset.fontSize") == "16"
+        phone = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
+        await page.do("Emulation.setDeviceMetricsOverride", **phone)
+        await page.do("Page.reload")
+        narrow = "document.querySelector('#terminal')?.dataset.fontSize === '10'"
+        await page.until(f"innerWidth === 390 && {narrow}")
+        await page.until("document.activeElement.tagName === 'TEXTAREA'")
+        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert page.errors == []
 
 
 async def pressed(page: Page, key: str, agent: Recorded) -> bool:

@@ -8,7 +8,7 @@ import pytest
 from pytest_textual_snapshot import SVGImageExtension
 
 from tests.tui import world
-from tests.tui.driving import SIZES, driving
+from tests.tui.driving import ALL_SIZES, SIZES, driving
 
 if TYPE_CHECKING:
     from syrupy import SnapshotAssertion
@@ -26,7 +26,16 @@ def svg(snapshot: SnapshotAssertion) -> SnapshotAssertion:
 PAGES = {
     "overview": (
         (),
-        ("launch-reactions", "1,287", "≈ 184,312", "≥ 58", "5/6", "disconnected", "52,113"),
+        (
+            "launch-reactions",
+            "1,287",
+            "≈ 184,312",
+            "≥ 58",
+            "5/6",
+            "in 22h",
+            "Alerts",
+            "People: fiatjaf",
+        ),
     ),
     "watch": (("enter",), ("fiatjaf-followers", "±3%", "178,598–190,025", "excluded", "✓ events")),
     "why": (("enter", "enter"), ("Without it: ", "[x: exclude it]", "Used: registers, count")),
@@ -40,9 +49,16 @@ PAGES = {
         ("names 3 keys, 800 before", world.NPUB[:30]),
     ),
     "digest": (("d",), ("What changed within a day", "about 612 new (301 to 1,104)")),
-    "digest, its end": (("d", *["j"] * 9), ("no change seen; up to 41",)),
+    "digest, its end": (
+        ("d", *["j"] * 9),
+        ("no change seen; up to 41", "mine: wss://relay.primal.net has 60%"),
+    ),
+    "warnings": (("w",), ("left out of the number", "gone.example.org fails: connection refused")),
+    "panels": (("P",), ("Alerts and warnings", "Space switches one")),
+    "groups": (("o", "f", "home"), (f"the group {world.NPUB}",)),
+    "relay": (("2", "enter"), ("gone.example.org", "Status: disconnected")),
     "relays": (("2", "down", "down"), ("nos.lol (trusted)", "2310 ms", "COUNT", "strfry")),
-    "syncs": (("3",), ("mine", "running", "2,480", "unsupported", "62m ago")),
+    "syncs": (("3",), ("mine", "running", "2,480", "unsupported", "62m ago", "never")),
     "counters": (("4",), ("events.1", "52,113", "1.000e40", "1 other stream (n)")),
     "coverage": (
         ("v",),
@@ -50,7 +66,7 @@ PAGES = {
     ),
     "log": (("5",), ("no_answer", "alert_given_up", "following", "\\x1b[31mred\\x07")),
     "reindex": (("b",), ("running", "by spark", "registers", "12,000,000", "generation 3")),
-    "help": (("question_mark",), ("watch show", "Go to all watches.", "type to search")),
+    "help": (("question_mark",), ("watch show", "Go to all watches.", "type to search", "yellow")),
     "palette": (("colon",), (":watch add [TARGET]  (a)", "as: count followers npub1…")),
     "add": (("a",), ("Watch something", "npub, nprofile, note, nevent")),
     "sure": (("x",), ("Remove the watch fiatjaf-followers and its history?", "Keep (n)")),
@@ -58,18 +74,20 @@ PAGES = {
 }
 
 
-@BOTH
 @pytest.mark.parametrize("page", PAGES)
-async def test_pages(
-    page: str, size: tuple[int, int], api: Served, agent: Recorded, svg: SnapshotAssertion
-) -> None:
+async def test_pages(page: str, api: Served, agent: Recorded, svg: SnapshotAssertion) -> None:
+    """In each size, as a terminal that is made larger shows it."""
     keys, told = PAGES[page]
-    async with driving(api.api.url, size, toasts=False) as tui:
+    async with driving(api.api.url, ALL_SIZES[0], toasts=False) as tui:
         await tui.press(*keys)
-        picture, text = await tui.picture(), tui.text()
-    for words in told:
-        assert words in text, text
-    assert picture == svg
+        for width, height in ALL_SIZES:
+            await tui.pilot.resize_terminal(width, height)
+            await tui.until(lambda size=(width, height): tui.app.size == size)
+            await tui.settled()
+            picture, text = await tui.picture(), tui.text()
+            for words in told:
+                assert words in text, text
+            assert picture == svg(name=f"{width}x{height}")
 
 
 @BOTH

@@ -87,10 +87,23 @@ def test_people_within_a_web_stand_beside_how_many_there_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("n", "told"), [(None, ""), (0, "·"), (41, "+41"), (-2, "−2"), (123_456, "+123k")]
+    ("n", "told"), [(None, "?"), (0, "0"), (41, "+41"), (-2, "−2"), (123_456, "+123k")]
 )
 def test_a_change_has_its_sign(n: int | None, told: str) -> None:
     assert format.change(n) == told
+
+
+@pytest.mark.parametrize(
+    ("age", "text"), [(None, "?"), (0, "in 60m"), (600, "in 50m"), (3600, "?"), (86_400, "?")]
+)
+def test_an_empty_column_says_when_it_is_filled(age: float | None, text: str) -> None:
+    since = None if age is None else world.NOW - age
+    assert format.ahead(3600, since, world.NOW) == text
+
+
+@pytest.mark.parametrize(("n", "text"), [(None, "?"), (0, "0"), (12_400.4, "12,400")])
+def test_zero_and_not_known_never_look_alike(n: float | None, text: str) -> None:
+    assert format.known(n) == text
 
 
 @given(st.lists(NUMBERS, max_size=50), st.integers(0, 60))
@@ -287,6 +300,14 @@ def test_the_pace_of_a_sync_tells_when_it_ends() -> None:
     assert model.paces["s", "r"].left(0) == 0.0
 
 
+def test_a_latency_is_noted_when_it_was_measured_again() -> None:
+    model = Model()
+    for n, latency in enumerate((40.0, 40.0, 55.0, None, 41.0)):
+        relay = msgspec.structs.replace(world.RELAYS[0], latency_ms=latency)
+        model.apply(f"r:{n}", Delta(n=n, relay=relay), float(n))
+    assert list(model.latencies[world.DAMUS]) == [40, 55, 41]
+
+
 # Plots.
 
 
@@ -304,6 +325,21 @@ def test_a_band_lies_between_low_and_high() -> None:
     step = (value.high - value.low) / 19
     assert min(found.y) >= 45 - step
     assert max(found.y) <= 59 + step
+
+
+@pytest.mark.parametrize(
+    ("span", "age", "begin", "text"),
+    [
+        ("1d", 600, 600, "last 1d, numbers of 10m"),
+        ("1h", 5, 60, "last 1h, numbers of 5s"),
+        ("1h", 7200, 3600, "last 1h"),
+        ("all", 7200, 7200, "all numbers of 2h"),
+    ],
+)
+def test_a_plot_shows_the_part_that_has_numbers(span: str, age: int, begin: int, text: str) -> None:
+    held = [Point(at=int(world.NOW) - age, value=5, low=5, high=5)]
+    assert plotting.times(held, world.NOW, span) == (world.NOW - begin, world.NOW)
+    assert plotting.caption(held, world.NOW, span) == text
 
 
 def test_exact_numbers_have_no_band() -> None:

@@ -151,9 +151,9 @@ async def test_too_small_a_terminal_is_told(
         await tui.app.go("overview")
         await tui.settled()
         assert ("launch-reactions" in tui.text()) is room
-        assert "Relays ─" not in tui.text()
+        assert "Alerts ─" not in tui.text()
         await tui.pilot.resize_terminal(100, 30)
-        await tui.until(lambda: "launch-reactions" in tui.text() and "─ Relays ─" in tui.text())
+        await tui.until(lambda: "launch-reactions" in tui.text() and "─ Alerts ─" in tui.text())
 
 
 @pytest.mark.parametrize("page", ["overview", "watch"])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual.binding import Binding
 from textual.containers import Vertical
+from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Input, Label
+from textual.widgets import Input, Label, Static
 
 from tui.widgets.columns import Column, matches
 from tui.widgets.grid import Cell, Grid
@@ -26,6 +27,40 @@ COLUMNS = (
     Column("help", "What it does", 24, flex=3),
     Column("where", "Where", 9, drop=1),
 )
+LEGENDS: Final = {
+    "overview": (
+        ("success", "an exact number, a rise, all relays answered"),
+        ("warning", "a lower bound, a relay missing, older than 2 hours, warnings: w shows why"),
+        ("error", "a fall, or no relay answered: w shows why"),
+    ),
+    "watch": (
+        ("success", "the relay answered, and its claim is used"),
+        ("warning", "a warning, or a relay that cannot count: Enter shows why"),
+        ("error", "excluded, or the relay fails: Enter shows why"),
+    ),
+    "relays": (
+        ("success", "connected"),
+        ("warning", "connected, but some of its work fails: Enter shows why"),
+        ("error", "not connected, or a feature that it lacks: Enter shows why"),
+    ),
+    "syncs": (
+        ("success", "complete"),
+        ("warning", "ended early, or the relay cannot sync: Enter shows why"),
+        ("error", "the relay fails: Enter shows why"),
+    ),
+    "coverage": (
+        ("success", "the relay has all of these events"),
+        ("warning", "95 % or more: Enter shows why"),
+        ("error", "less, or the run failed: Enter shows why"),
+    ),
+    "log": (("warning", "a warning"), ("error", "an error: Enter shows all of it")),
+    "counters": (("success", "the counter rose"), ("error", "the counter fell")),
+    "reindex": (("success", "done"), ("warning", "a table that differs: Tab, Enter show how")),
+}
+"""What the colours of each page mean; the texts beside them say the same without colours."""
+
+COLOURS: Final = {"success": "green", "warning": "yellow", "error": "red"}
+
 HINT = "type to search; arrows and Enter run it; Esc leaves"
 
 
@@ -50,6 +85,7 @@ class Help(ModalScreen[str]):
             yield Label(f"Help: {self._page}", classes="dialog-title")
             yield Input(placeholder="search", id="help-search")
             yield Grid(COLUMNS, self._row, id="help-actions")
+            yield Static(legend(self._page), id="legend")
             yield Label(HINT, classes="hint")
 
     def on_mount(self) -> None:
@@ -84,6 +120,15 @@ class Help(ModalScreen[str]):
 
     def action_leave(self) -> None:
         self.dismiss("")
+
+
+def legend(page: str) -> Content:
+    """Return what the colours of a page mean, a colour on each line."""
+    return Content("\n").join(
+        Content.from_markup(f"[$text-{tone}]$colour[/]  $meaning", colour=name, meaning=meaning)
+        for tone, meaning in LEGENDS.get(page, ())
+        for name in (f"{COLOURS[tone]:6}",)
+    )
 
 
 def _where(one: Action) -> str:

@@ -101,6 +101,13 @@ async def copy(host: Host, words: list[str]) -> None:
         host.report(f"copied {text}")
 
 
+async def read(host: Host, words: list[str]) -> None:
+    """Show the row under the cursor in full."""
+    title, text = host.page.whole()
+    if text:
+        await host.inform(title, text)
+
+
 async def level(host: Host, words: list[str]) -> None:
     """The next level of the log, or the one named."""
     host.log_page.choose_level(words[0] if words else None)

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import shlex
+from functools import partial
 from typing import TYPE_CHECKING, Final, get_args
 
 import msgspec
 
 from agent.api.schema import CountBody
-from nostr_client.codecs.display import plural
+from nostr_client.codecs.display import plural, seconds
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.errors import InvalidInput
 from nostr_client.watch.definition import QueryName, switched
+from tui import format
 
 if TYPE_CHECKING:
+    from agent.api.client import AgentClient
     from agent.api.schema import CountReport, WatchState
     from nostr_client.watch.definition import Watch
     from tui.host import Host
 
 DAY_S: Final = 86_400.0
+ABSENCE_S: Final = 3 * 3600.0
+"""Seconds after which somebody who comes back gets a digest."""
 
 
 def _named(host: Host, words: list[str]) -> WatchState | None:
@@ -30,8 +35,23 @@ def _named(host: Host, words: list[str]) -> WatchState | None:
     return found
 
 
+def _marked(host: Host, words: list[str]) -> list[str]:
+    """The marked watches, for an action of the first page that names none."""
+    return [] if words or host.page_name != "overview" else host.overview_page.chosen
+
+
+async def _recount(client: AgentClient, *, name: str) -> object:
+    return await client.recount(name)
+
+
+async def _remove(client: AgentClient, *, name: str) -> object:
+    return await client.remove_watch(name)
+
+
 async def show(host: Host, words: list[str]) -> None:
-    """Go to the page of one watch."""
+    """Go to the page of one watch, or fold the group under the cursor."""
+    if not words and host.overview_page.fold():
+        return
     found = _named(host, words)
     if found is not None:
         host.watched = found.spec.name
@@ -43,6 +63,7 @@ async def add(host: Host, words: list[str]) -> None:
     from tui.dialogs.add import AddWatch
 
     async def begin(spec: Watch) -> None:
+        await host.bring_agent()
         await host.ask(lambda client: client.add_watch(spec))
         host.report(f"watching {spec.name}")
 
@@ -50,16 +71,45 @@ async def add(host: Host, words: list[str]) -> None:
     await host.push_screen_wait(form)
 
 
-async def recount(host: Host, words: list[str]) -> None:
-    """Ask all relays again."""
+async def warnings(host: Host, words: list[str]) -> None:
+    """Show why a watch is marked: its warnings in full, and the relays that fail."""
     found = _named(host, words)
+    if found is None:
+        return
+    lines = [f"Warning: {text}" for text in found.warnings]
+    for url in found.failing:
+        relay = host.model.relays.get(url)
+        error = relay.last_error if relay is not None else ""
+        lines.append(f"{url} fails{f': {error}' if error else ''}")
+    if found.figure is None:
+        lines.append("No relay has answered yet: the number is not known.")
+    text = "\n".join(map(format.plain, lines)) or "Nothing is wrong: no warning, no failing relay."
+    await host.inform(f"What is wrong with {found.spec.name}", text)
+
+
+async def recount(host: Host, words: list[str]) -> None:
+    """Ask all relays again, for every marked watch if there are any."""
+    names = _marked(host, words)
+    found = None if names else _named(host, words)
     if found is not None:
         await host.ask(lambda client: client.recount(found.spec.name))
         host.report(f"asking the {plural(found.asked, 'relay')} of {found.spec.name}")
+    elif names:
+        for name in names:
+            await host.ask(partial(_recount, name=name))
+        host.report(f"asking the relays of {plural(len(names), 'watch', 'watches')}")
 
 
 async def remove(host: Host, words: list[str]) -> None:
-    """Remove it when that is really meant."""
+    """Remove it, or every marked watch, when that is really meant."""
+    names = _marked(host, words)
+    if names:
+        many = plural(len(names), "marked watch", "marked watches")
+        if await host.sure(f"Remove {many} with their history?", "Remove"):
+            for name in names:
+                await host.ask(partial(_remove, name=name))
+            host.report(f"removed {plural(len(names), 'watch', 'watches')}")
+        return
     found = _named(host, words)
     if found is None:
         return
@@ -131,12 +181,21 @@ async def people(host: Host, words: list[str]) -> None:
 
 
 async def digest(host: Host, words: list[str]) -> None:
-    """Show what changed within a day, for all watches."""
-    since = host.now() - DAY_S
-    found = await host.ask(lambda client: client.digest(since))
-    parts = ["\n  ".join([f"{one.name} ({one.query})", *one.lines]) for one in found.watches]
-    text = "\n".join(parts) or "There is no watch yet."
-    await host.inform("What changed within a day", text)
+    """Show what changed for all watches since the last look, within a day, or a time that is named.
+
+    The last look counts from an absence of ABSENCE_S on.
+    """
+    from tui.dialogs.digest import DigestView
+
+    now, last = host.now(), host.last_look
+    since, title = now - DAY_S, "What changed within a day"
+    if words:
+        since, title = now - seconds(words[0]), f"What changed within {words[0]}"
+    elif last is not None and now - last >= ABSENCE_S:
+        when = format.clock(last, date=True)
+        since, title = last, f"Since you last looked, {format.age(now - last)} ago ({when})"
+    found = await host.ask(lambda client: client.digest(max(0.0, since)))
+    await host.push_screen_wait(DigestView(host, title, found))
 
 
 async def span(host: Host, words: list[str]) -> None:

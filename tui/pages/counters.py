@@ -204,7 +204,7 @@ class CountersPage(Page):
             "subject": Cell(subject, "strong"),
             "value": Cell(format.integer(one.value), "accent"),
             "incr": Cell(_signed(incr), "bad" if incr.startswith("-") else "good"),
-            "sources": Cell(str(len(one.sources) or ""), "dim"),
+            "sources": Cell(str(len(one.sources)), "dim"),
             "age": Cell(format.age(self.host.now() - one.ts), "dim"),
         }
 

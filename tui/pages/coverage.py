@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from textual.widgets import Static
 
 from tui import format
+from tui.model import ENOUGH
 from tui.pages.page import NO_MATCH, Page
 from tui.widgets.columns import Column, matches
 from tui.widgets.grid import GONE, Cell, Grid
@@ -40,9 +41,6 @@ AFTER: Final = (
     Column("why", "Why", 12, flex=4, drop=99),
 )
 MOST_KINDS: Final = 50
-
-ENOUGH: Final = 0.95
-"""From this part on a relay that lacks something is no bad one."""
 
 
 class CoveragePage(Page):
@@ -93,6 +91,7 @@ class CoveragePage(Page):
             "state": Cell(state, tone),
             "repair": Cell("yes" if one.spec.repair else "no", "dim"),
             "every": Cell(one.spec.interval, "dim"),
+            **dict.fromkeys(("known", "least", "whole", "at"), Cell(format.UNKNOWN, "dim")),
         }
         run = one.run
         if run is None:
@@ -116,9 +115,19 @@ class CoveragePage(Page):
             "relay": Cell(format.host(relay), "strong"),
             "all": _heat(one.share, self.host.glyphs),
             **_kinds(run, one, self.host.glyphs),
-            "undeleted": Cell(format.number(one.undeleted) if one.undeleted else "", "warn"),
+            "undeleted": Cell(format.number(one.undeleted), "warn" if one.undeleted else "dim"),
             "why": Cell(_remark(one), "dim"),
         }
+
+    def whole(self) -> tuple[str, str]:
+        title, text = super().whole()
+        one = self.model.coverages.get(title)
+        if one is None:
+            return title, text
+        relays = one.run.relays if one.run else ()
+        found = [f"{relay.relay}: {_reached(relay)}" for relay in relays]
+        lines = [f"Failed: {one.why}"] if one.why else []
+        return title, "\n".join([text, *map(format.plain, [*lines, *found])])
 
 
 NONE: Final = (
@@ -157,6 +166,12 @@ def _remark(relay: RelayCoverage) -> str:
     alone = format.number(relay.unconfirmed)
     claim = f"{alone} named, not confirmed" if relay.unconfirmed else ""
     return "; ".join(part for part in (relay.why, claim) if part)
+
+
+def _reached(relay: RelayCoverage) -> str:
+    """How much of the events a relay has, and why that is not known or not all."""
+    part = "not known" if relay.share is None else f"{format.percent(relay.share)} of the events"
+    return ", ".join(filter(None, (part, _remark(relay))))
 
 
 def _kinds(run: CoverageRun, relay: RelayCoverage, glyphs: Glyphs) -> Mapping[str, Cell]:

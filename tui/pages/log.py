@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 COLUMNS = (
     Column("at", "Time", 8),
     Column("level", "Level", 7),
-    Column("event", "What", 14, flex=1, most=24),
-    Column("fields", "Of what", 20, flex=6),
+    Column("event", "Event", 14, flex=1, most=24),
+    Column("fields", "Fields", 20, flex=6),
 )
 LEVELS = ("debug", "info", "warning", "error")
 TONES = {"debug": "dim", "info": "", "warning": "warn", "error": "bad"}
@@ -103,6 +103,14 @@ class LogPage(Page):
         if line is None:
             return ""
         return f"{format.clock(line.at, date=True)} {line.level} {line.event} {fields(line)}"
+
+    def whole(self) -> tuple[str, str]:
+        line = self._lines.get(self.pointed)
+        if line is None:
+            return "", ""
+        title = f"{format.clock(line.at, date=True)} {line.level} {line.event}"
+        texts = [f"{key}: {value}" for key, value in line.fields.items()]
+        return title, "\n".join(map(format.plain, texts)) or "no fields"
 
     def _missing(self) -> str:
         if self.model.log:

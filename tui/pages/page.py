@@ -15,7 +15,7 @@ from tui.widgets.grid import Grid
 from tui.workers import is_whole, start
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from textual.app import ComposeResult
     from textual.binding import BindingType
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from tui.host import Host
     from tui.model import Model
+    from tui.widgets.columns import Column
 
 
 class FilterInput(Input):
@@ -98,6 +99,12 @@ class Page(Screen[None]):
         """What is copied from here."""
         return self.pointed
 
+    def whole(self) -> tuple[str, str]:
+        """Return the row under the cursor as a title and its cells in full, each on a line."""
+        focused = self.focused
+        grid = focused if isinstance(focused, Grid) else self.query(Grid).first()
+        return grid.key or "", grid.whole()
+
     def sort_by(self, column: str | None) -> None:
         """Sort by a column, or with None by the next one; the same again turns the order."""
 
@@ -126,6 +133,8 @@ class Page(Screen[None]):
         self.set_class(self.model.stale, "-stale")
         for grid in self.query(Grid):
             grid.cut = self.host.glyphs.ellipsis
+            if grid is self.query(Grid).first():
+                grid.hide(self.host.settings.hidden.get(self.title_, ()))
             grid.faded = self.model.stale and self.model.received_at is not None
         self.head()
         if "frame" in changed:
@@ -137,6 +146,15 @@ class Page(Screen[None]):
     def head(self) -> None:
         """The heading alone."""
         self.query_one(Heading).show(self.model, self.host.now(), self.host.glyphs)
+
+    @property
+    def columns(self) -> tuple[tuple[str, str], ...]:
+        """All columns of the page's first table but its first, each with its title."""
+        return tuple((one.key, one.title or one.key) for one in self._columns[1:])
+
+    @property
+    def _columns(self) -> Sequence[Column]:
+        return self.query(Grid).first().columns
 
     def find(self, text: str = "") -> None:
         """Show rows with these words alone, or let them be typed."""
@@ -167,7 +185,10 @@ class Page(Screen[None]):
         self.sort_by(event.column)
 
     def on_grid_opened(self, event: Grid.Opened) -> None:
-        self.host.do("watch show")
+        """Do what Enter does on this page."""
+        for one in self.host.offered:
+            if "enter" in one.keys.split(",") and one.on(self.title_):
+                self.host.do(one.name)
 
     def say(self, grid: Grid, where: str, words: str, **more: str) -> None:
         """Show a table, or where it is empty the words that say what is missing.

@@ -1,20 +1,33 @@
-"""The panels of the overview: the relay strip, the progress of syncs, the counters."""
+"""What the panels of the first page say: people, alerts, relays, syncs and counters, as lines."""
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Final
 
 from textual.content import Content
 
+from nostr_client.codecs.display import plural
 from tui import format
+from tui.widgets import people
 from tui.widgets.columns import aligned, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from agent.api.schema import RelayState, Sync
+    from agent.api.schema import LogLine, People, RelayState, Sync
     from tui.glyphs import Glyphs
     from tui.host import Host
+
+
+ALERTS: Final = frozenset({"alert", "alert_failed", "alert_given_up"})
+"""Events of the agent's log: an alert was delivered, was refused for now, or for good."""
+
+MOST_WRONG: Final = 50
+LATENCY_CELLS: Final = 8
+SPARK_CELLS: Final = 8
+SPARK_FROM: Final = 34
+"""Cells of a panel from which there is room for the line of latencies."""
 
 
 def draw(name: str, host: Host, width: int, height: int) -> Content:
@@ -50,15 +63,26 @@ def _relays(host: Host, width: int) -> list[Content]:
     lines = []
     for one in found:
         tail = format.milliseconds(one.latency_ms) if one.status == "connected" else one.status
+        tail = tail.rjust(LATENCY_CELLS)
+        spark = _latencies(host, one) if width >= SPARK_FROM else ""
         lines.append(
             Content.from_markup(
-                f"[{relay_tone(one)}]$sign[/] $name [$foreground-muted]$tail[/]",
+                f"[{relay_tone(one)}]$sign[/] $name [$text-accent]$spark[/]"
+                "[$foreground-muted]$tail[/]",
                 sign=relay_sign(one, host.glyphs),
-                name=_fitted(host, format.host(one.url), width - len(tail) - 3),
+                name=_fitted(host, format.host(one.url), width - len(tail) - len(spark) - 3),
+                spark=spark,
                 tail=tail,
             )
         )
     return lines or [_none(host.model.received_at is not None)]
+
+
+def _latencies(host: Host, one: RelayState) -> str:
+    """The newest latencies of a connected relay as a line; blank for a single one."""
+    held = tuple(host.model.latencies.get(one.url, ())) if one.status == "connected" else ()
+    line = format.spark(held, SPARK_CELLS, host.glyphs) if len(held) > 1 else ""
+    return f"{line:>{SPARK_CELLS}} "
 
 
 def sync_part(one: Sync) -> float:
@@ -77,6 +101,8 @@ def _syncs(host: Host, width: int) -> list[Content]:
         tone = {"running": "$text-accent", "complete": "$text-success"}.get(state, "$text-warning")
         if state == "new":
             tone = "$foreground-muted"
+        rate = host.model.rate(one) if one.running else None
+        state = state if rate is None else f"{format.short(rate)}/s"
         bar = format.progress(sync_part(one), 8, host.glyphs)
         lines.append(
             Content.from_markup(
@@ -87,6 +113,60 @@ def _syncs(host: Host, width: int) -> list[Content]:
             )
         )
     return lines or [_none(host.model.received_at is not None)]
+
+
+def _alerts(host: Host, width: int) -> list[Content]:
+    """Alerts that were sent, newest first; then what is wrong now with watches and relays."""
+    model, glyphs = host.model, host.glyphs
+    fired = [_alert(line, width) for line in reversed(model.log) if line.event in ALERTS]
+    wrong: dict[str, None] = {}
+    failing: dict[str, int] = {}
+    for name, one in model.watches.items():
+        wrong |= dict.fromkeys(f"{name}: {text}" for text in one.warnings)
+        for url in one.failing:
+            failing[url] = failing.get(url, 0) + 1
+    for url, n in failing.items():
+        wrong[f"{format.host(url)} fails in {plural(n, 'watch', 'watches')}"] = None
+    signed = [
+        line
+        for text in list(wrong)[:MOST_WRONG]
+        for line in _wrapped(f"{glyphs.warn} {text}", width, "$text-warning")
+    ]
+    known = model.received_at is not None
+    fired_lines = [line for lines in fired for line in lines]
+    return [*fired_lines, *signed] or [_none(known, "nothing is wrong, no alert was sent")]
+
+
+def _alert(line: LogLine, width: int) -> list[Content]:
+    """An alert of the log: when, what it was about, and whether it could not be sent."""
+    what = line.fields.get("watch") or line.fields.get("coverage") or ""
+    is_sent = line.event == "alert"
+    parts = [format.clock(line.at), what, line.fields.get("when", "")]
+    text = " ".join(str(part) for part in parts if part)
+    failed = "" if is_sent else ", not delivered"
+    return _wrapped(f"{text}{failed}", width, "$text-accent" if is_sent else "$text-error")
+
+
+def _wrapped(text: str, width: int, tone: str) -> list[Content]:
+    """A text in as many lines as it needs, the later ones indented by two cells."""
+    rows = textwrap.wrap(format.plain(text), max(12, width), subsequent_indent="  ")
+    return [Content.from_markup(f"[{tone}]$row[/]", row=row) for row in rows]
+
+
+def draw_people(host: Host, found: People | None, width: int, height: int) -> Content:
+    """The newest people of a watch; None where the agent has not answered yet."""
+    lines: list[Content] = []
+    more = people.beyond(found) if found is not None else ""
+    rest = _wrapped(more, width, "$foreground-muted") if more else []
+    for one in found.people if found is not None else ():
+        age = format.age(max(0.0, host.now() - one.seen_at)).rjust(4)
+        tone = "$text-error" if one.act in people.LOST else "$foreground"
+        rows = _wrapped(f"{age} {one.who}: {one.what}", width, tone)
+        if len(lines) + len(rows) + len(rest) > height:
+            break
+        lines += rows
+    lines = lines or [_none(found is not None, "nobody in the last 30 days")]
+    return Content("\n").join([*lines, *rest][:height])
 
 
 def _counters(host: Host, width: int) -> list[Content]:
@@ -109,15 +189,17 @@ def _fitted(host: Host, text: str, width: int) -> str:
     return shortened(format.plain(text), max(4, width), host.glyphs.ellipsis)
 
 
-def _none(known: bool) -> Content:
-    """What is not known is not none."""
-    text = "none yet" if known else "not known yet"
+def _none(known: bool, none: str = "none yet") -> Content:
+    """Say that something is empty, or that it is not known."""
+    text = none if known else "not known yet"
     return Content.from_markup("[$foreground-muted]$text[/]", text=text)
 
 
 _PANELS: Final[dict[str, Callable[[Host, int], list[Content]]]] = {
+    "alerts": _alerts,
     "relays": _relays,
     "syncs": _syncs,
     "counters": _counters,
 }
 NAMES: Final = tuple(_PANELS)
+"""The panels that are drawn from what the model holds."""

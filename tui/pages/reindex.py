@@ -29,8 +29,8 @@ STAGES = (
 )
 DIFFERENCES = (
     Column("table", "Table", 11),
-    Column("key", "Of what", 20, flex=3),
-    Column("cause", "Why", 24, flex=4),
+    Column("key", "Row", 20, flex=3),
+    Column("cause", "Cause", 24, flex=4),
 )
 TONES = {"done": "good", "running": "accent", "started": "accent", "skipped": "dim"}
 
@@ -104,6 +104,13 @@ class ReindexPage(Page):
             "key": Cell(clip(one.key, 200), "strong"),
             "cause": Cell(clip(one.cause, 200)),
         }
+
+    def whole(self) -> tuple[str, str]:
+        below = self.query_one("#differences", Grid)
+        if self.focused is not below or below.key is None:
+            return super().whole()
+        one = self._shown.differences[int(below.key)]
+        return one.table, f"{format.plain(one.key)}\n\n{format.plain(one.cause)}"
 
     def copied(self) -> str:
         return "\n".join(f"{d.table}\t{d.key}\t{d.cause}" for d in self._shown.differences)

@@ -30,7 +30,7 @@ COLUMNS = (
     Column("url", "Relay", 18, flex=3, most=48, middle=True),
     Column("status", "Status", 12, drop=5),
     Column("latency", "Latency", 7, right=True),
-    Column("rate", "Ok", 4, right=True),
+    Column("rate", "OK", 4, right=True),
     Column("count", "COUNT", 5),
     Column("hll", "HLL", 3),
     Column("negentropy", "NEG", 3),
@@ -122,10 +122,10 @@ class RelaysPage(Page):
             "url": Cell(format.host(url) + (" (trusted)" if one.trusted else ""), "strong"),
             "status": Cell(one.status, tone),
             "latency": Cell(format.milliseconds(one.latency_ms)),
-            "rate": Cell(format.percent(one.success_rate) if one.attempts else "", "dim"),
+            "rate": Cell(format.percent(one.success_rate) if one.attempts else "?", "dim"),
             **marks,
             "tasks": Cell(str(one.tasks), "dim"),
-            "failing": Cell(str(one.failing) if one.failing else "", "bad"),
+            "failing": Cell(str(one.failing), "bad" if one.failing else "dim"),
             "in": Cell(format.size(one.bytes_received), "dim"),
             "out": Cell(format.size(one.bytes_sent), "dim"),
             "error": Cell(one.last_error, "dim" if up else "bad"),
@@ -162,6 +162,14 @@ class RelaysPage(Page):
             )
         return lines + [Content(f"notice: {format.plain(text)}") for text in one.notices[-3:][::-1]]
 
+    def whole(self) -> tuple[str, str]:
+        url, text = super().whole()
+        one = self.model.relays.get(url)
+        if one is None:
+            return url, text
+        described = "\n".join(line.plain for line in self._described(one))
+        return url, f"{text}\n\n{described}"
+
     def _missing(self) -> str:
         if self.model.relays:
             return NO_MATCH
@@ -180,5 +188,5 @@ def about(info: RelayInfo) -> list[str]:
 def _able(found: bool | None, page: Page) -> Cell:
     glyphs = page.host.glyphs
     if found is None:
-        return Cell(f" {glyphs.dot}", "dim")
+        return Cell(" ?", "dim")
     return Cell(f" {glyphs.yes}", "good") if found else Cell(f" {glyphs.no}", "bad")

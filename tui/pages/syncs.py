@@ -23,7 +23,7 @@ SYNCS = (
     Column("name", "Sync", 14, flex=3, most=40, middle=True),
     Column("state", "State", 9),
     Column("bar", "Progress", 10, flex=2, most=24),
-    Column("way", "Way", 4),
+    Column("direction", "Direction", 9, drop=4),
     Column("down", "Down", 7, right=True),
     Column("up", "Up", 7, right=True, drop=2),
     Column("saved", "Saved", 7, right=True, drop=1),
@@ -33,7 +33,7 @@ SYNCS = (
 RELAYS = (
     Column("relay", "Relay", 16, flex=3, most=44, middle=True),
     Column("status", "Status", 11),
-    Column("windows", "Wind.", 5, right=True, drop=3),
+    Column("windows", "Windows", 7, right=True, drop=3),
     Column("rounds", "Rounds", 6, right=True, drop=2),
     Column("have", "Have", 6, right=True),
     Column("need", "Need", 6, right=True),
@@ -85,17 +85,19 @@ class SyncsPage(Page):
             return GONE
         wide = self.query_one("#syncs", Grid).width_of("bar")
         state = "running" if one.running else one.outcome or "new"
-        ended = one.ended_at
+        ended = "" if one.running else "never"
+        if one.ended_at:
+            ended = f"{format.age(self.host.now() - one.ended_at)} ago"
         return {
             "name": Cell(name, "strong"),
             "state": Cell(state, TONES.get(state, "warn")),
             "bar": Cell(format.progress(sync_part(one), wide, glyphs), TONES.get(state, "")),
-            "way": Cell(one.spec.direction, "dim"),
+            "direction": Cell(one.spec.direction, "dim"),
             "down": Cell(format.number(sum(r.downloaded for r in one.relays))),
             "up": Cell(format.number(sum(r.uploaded for r in one.relays))),
             "saved": Cell(format.size(sum(map(saved, one.relays))), "dim"),
             "every": Cell(one.spec.interval, "dim"),
-            "ended": Cell(f"{format.age(self.host.now() - ended)} ago" if ended else "", "dim"),
+            "ended": Cell(ended, "dim"),
         }
 
     def _relay_row(self, relay: str) -> Mapping[str, Cell]:
@@ -126,7 +128,15 @@ class SyncsPage(Page):
             return "0s"
         pace = self.model.paces.get((sync.spec.name, one.relay))
         left = pace.left(more) if pace else None
-        return "?" if left is None else format.age(left)
+        return format.UNKNOWN if left is None else format.age(left)
+
+    def whole(self) -> tuple[str, str]:
+        title, text = super().whole()
+        one = self.model.syncs.get(title)
+        if one is None:
+            return title, text
+        relays = (f"{r.relay}: {r.status}{f', {r.reason}' if r.reason else ''}" for r in one.relays)
+        return title, "\n".join([text, "", *map(format.plain, relays)])
 
     def _missing(self) -> str:
         if self.model.syncs:

@@ -28,10 +28,8 @@ if TYPE_CHECKING:
     from agent.api.schema import CountReport, People, Person, WatchHistory, WatchState, WeighedClaim
     from tui.widgets.plot import HistoryPlot
 
-SINCE_S: Final = 30 * 86_400.0
-"""Seconds of the past whose people are shown."""
-
 MOST_PEOPLE: Final = 500
+DAY_S: Final = 86_400.0
 
 NO_ONE: Final = "Nobody was seen to do anything in the last 30 days.\n\np shows the relays."
 
@@ -121,6 +119,8 @@ class WatchPage(Page):
         if near := format.within(one.within, self.host.glyphs):
             lines.append(Content(near))
         lines.append(self._changes(one))
+        if young := self._young(one):
+            lines.append(young)
         age = "not yet" if one.updated_at is None else f"{format.age(now - one.updated_at)} ago"
         lines.append(Content(f"counted {age}, {one.answered}/{plural(one.asked, 'relay')}"))
         lines.append(
@@ -141,10 +141,23 @@ class WatchPage(Page):
         parts = []
         for span in ("1h", "1d", "1w"):
             n = one.changes.get(span)
-            text = format.change(n, self.host.glyphs) or "?"
+            text = format.change(n, self.host.glyphs)
+            if n is None:
+                text = format.ahead(SPANS[span], one.since, self.host.now())
             tone = "$foreground-muted" if not n else "$text-success" if n > 0 else "$text-error"
             parts.append(Content.from_markup(f"$span [{tone}]$text[/]", span=span, text=text))
         return Content("  ").join(parts)
+
+    def _young(self, one: WatchState) -> Content | None:
+        """How far a number moved since it began, while that is less than a day ago."""
+        found, now = self._history, self.host.now()
+        points = found.points if found is not None and found.watch == one.spec.name else ()
+        if one.since is None or one.figure is None or not points or now - one.since >= DAY_S:
+            return None
+        if points[0].at > one.since:  # the plot begins later
+            return None
+        text = format.change(one.figure.value - points[0].value, self.host.glyphs)
+        return Content(f"{text} since {format.clock(points[0].at)}")
 
     def _list(self) -> None:
         grid = self.query_one("#claims", Grid)
@@ -217,11 +230,14 @@ class WatchPage(Page):
         counted = await self.host.ask(lambda client: client.explain(name))
         history = await self.host.ask(lambda client: client.history(name, since=since, limit=MOST))
         found = await self.host.ask(
-            lambda client: client.people(name, since=max(0.0, now - SINCE_S), limit=MOST_PEOPLE)
+            lambda client: client.people(
+                name, since=max(0.0, now - people.SINCE_S), limit=MOST_PEOPLE
+            )
         )
         self._claims = {one.relay: one for one in counted.relays}
         self._found = found
         self._people = {people.key_of(one): one for one in found.people}
+        self._history = history
         self._plot().show(history.points, now, self.span)
         self._list()
 

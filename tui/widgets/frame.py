@@ -31,13 +31,13 @@ class Heading(Static):
     def show(self, model: Model, now: float, glyphs: Glyphs) -> None:
         """Draw it for this moment."""
         width = self.app.size.width - 2
-        left = Content.from_markup("[b $primary]nostr-tally[/]  ") + _link(model, now, glyphs)
+        left = Content.from_markup("[b $text-primary]nostr-tally[/]  ") + _link(model, now, glyphs)
         right = Content(_numbers(model, wide=width > 100) + "  " + format.clock(now))
         room = width - left.cell_length - right.cell_length
         if room < 1:
             right = Content("")
             room = max(0, width - left.cell_length)
-        self.update(Content.assemble(left, " " * room, right))
+        self.update(Content.assemble(left, " " * room, right), layout=False)
 
 
 def _link(model: Model, now: float, glyphs: Glyphs) -> Content:
@@ -102,7 +102,7 @@ class Tabs(Bar):
         parts: list[tuple[str, Content]] = []
         for one in tabs:
             here = one.title.lower() == page
-            style = "[b $background on $primary]" if here else "[$foreground-muted]"
+            style = "[b $ink-on-primary on $primary]" if here else "[$foreground-muted]"
             text = Content.from_markup(f"{style} $key $title [/]", key=one.key, title=one.title)
             parts.append((one.name, text))
         self.fill(parts, " ")

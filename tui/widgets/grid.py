@@ -20,7 +20,7 @@ from tui import format
 from tui.widgets.columns import GAP, aligned, fit, fitted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from textual import events
     from textual.binding import BindingType
@@ -64,13 +64,13 @@ class Grid(ScrollView, can_focus=True):
     }
     DEFAULT_CSS = """
     Grid { height: 1fr; scrollbar-size-vertical: 1; overflow-x: hidden; overflow-y: auto; }
-    Grid > .grid--header { text-style: bold; color: $foreground 60%; background: $background; }
-    Grid > .grid--cursor { background: $surface-lighten-1; }
-    Grid:focus > .grid--cursor { background: $primary-muted; }
+    Grid > .grid--header { text-style: bold; color: $foreground-muted; background: $background; }
+    Grid > .grid--cursor { background: $ground-pointed; }
+    Grid:focus > .grid--cursor { background: $ground-cursor; }
     Grid > .grid--good { color: $text-success; }
     Grid > .grid--warn { color: $text-warning; }
     Grid > .grid--bad { color: $text-error; }
-    Grid > .grid--dim { color: $foreground 55%; }
+    Grid > .grid--dim { color: $foreground-muted; }
     Grid > .grid--strong { text-style: bold; color: $foreground; }
     Grid > .grid--accent { color: $text-accent; }
     """
@@ -125,6 +125,11 @@ class Grid(ScrollView, can_focus=True):
         """Ends a text that is too long."""
         self.faded = False
         """Everything is out of date, and looks like it."""
+        self.hidden: Collection[str] = ()
+        """Keys of columns that are not drawn."""
+        self.chosen: set[str] = set()
+        """Keys of rows that the user marked; the sign `mark` stands before them."""
+        self.mark = "●"
         self.marked = ""
         """A column and the sign that stands behind its title."""
         self.sign = ""
@@ -145,6 +150,12 @@ class Grid(ScrollView, can_focus=True):
     def use(self, columns: Sequence[Column]) -> None:
         """Take other columns; `show` draws them."""
         self.columns, self._fitted = columns, (-1, [])
+
+    def hide(self, columns: Collection[str]) -> None:
+        """Draw all columns but these."""
+        if set(columns) != set(self.hidden):
+            self.hidden, self._fitted = columns, (-1, [])
+            self.redraw()
 
     def show(self, keys: Sequence[str], *, from_top: bool = False) -> None:
         """Show these rows, drawn again; the cursor stays on its key, else near its place.
@@ -180,6 +191,17 @@ class Grid(ScrollView, can_focus=True):
         """Put the cursor on a row, if it is there."""
         if key in self._index:
             self._go(self._index[key])
+
+    def whole(self) -> str:
+        """Return all cells of the row under the cursor, those without a place too; "" for none."""
+        cells = self._row(self.key) if self.key is not None else GONE
+        lines = []
+        for column in self.columns:
+            cell = cells.get(column.key)
+            if cell is not None:
+                title = column.title or column.key.title()
+                lines.append(f"{title}: {format.plain(cell.text.strip())}")
+        return "\n".join(lines)
 
     # Moving.
 
@@ -226,7 +248,8 @@ class Grid(ScrollView, can_focus=True):
         """The columns that fit, each with its place."""
         width = self.scrollable_content_region.width
         if self._fitted[0] != width:
-            self._fitted = width, fit(self.columns, width)
+            drawn = [one for one in self.columns if one.key not in self.hidden]
+            self._fitted = width, fit(drawn, width)
         return self._fitted[1]
 
     def width_of(self, column: str) -> int:
@@ -262,9 +285,11 @@ class Grid(ScrollView, can_focus=True):
         if index == self._cursor:
             base += self.get_component_rich_style("grid--cursor", partial=True)
         segments = []
-        for column, _, wide in self.placed():
+        before = f"{self.mark} " if self.keys[index] in self.chosen else ""
+        for n, (column, _, wide) in enumerate(self.placed()):
             cell = cells.get(column.key, Cell(""))
-            text = fitted(format.plain(cell.text), wide, column, self.cut)
+            text = ("" if n else before) + format.plain(cell.text)
+            text = fitted(text, wide, column, self.cut)
             segments.append(Segment(text, self._toned(base, cell.tone)))
             segments.append(Segment(" " * GAP, base))
         return Strip(segments).adjust_cell_length(width, base)

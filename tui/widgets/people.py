@@ -16,9 +16,15 @@ if TYPE_CHECKING:
 
 COLUMNS: Final = (
     Column("seen", "Seen", 5, right=True),
-    Column("what", "What", 14, flex=1, most=40),
-    Column("who", "Who", 20, flex=2, middle=True),
+    Column("what", "Action", 14, flex=1, most=40),
+    Column("who", "Person", 20, flex=2, middle=True),
 )
+SINCE_S: Final = 30 * 86_400.0
+"""Seconds of the past whose people are shown."""
+
+LOST: Final = frozenset({"unfollowed", "no longer seen"})
+"""Acts of people who are gone."""
+
 _TONES: Final = {"unfollowed": "bad", "no longer seen": "warn", "follows": "dim"}
 
 

@@ -59,7 +59,7 @@ class HistoryPlot(PlotextPlot):
         line = plotting.curve(points, time.high)
         plt.plot(line.x, line.y, marker=self._glyphs.curve, color=self._color("accent"))
         plt.frame(self._glyphs is not ASCII)
-        plt.title(plotting.caption(self._span))
+        plt.title(plotting.caption(points, self._now, self._span))
         plt.xlim(time.low, time.high)
         plt.ylim(value.low, value.high)
         plt.xticks(*plotting.time_ticks(time, max(2, columns // 12)))

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from nostr_client.codecs import display
 from tui import format
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 SPANS: Final[dict[str, float]] = {"1h": 3600.0, "1d": 86_400.0, "1w": 604_800.0, "all": 0.0}
 PADDING: Final = 0.08
+LEAST_S: Final = 60.0
+"""Seconds that an axis of time shows at least."""
 
 
 class Ticks(NamedTuple):
@@ -38,16 +41,19 @@ class Dots(NamedTuple):
     y: list[float]
 
 
-def caption(span: str) -> str:
-    """What stands above a plot."""
-    return f"last {span}" if SPANS[span] else "all there is"
+def caption(points: Sequence[Point], now: float, span: str) -> str:
+    """What stands above a plot; of numbers that began within the span, since when they are."""
+    text = f"last {span}, numbers" if SPANS[span] else "all numbers"
+    begun = points[0].at if points else now
+    is_whole = bool(SPANS[span]) and begun <= now - SPANS[span]
+    return f"last {span}" if is_whole else f"{text} of {display.age(max(0.0, now - begun))}"
 
 
 def times(points: Sequence[Point], now: float, span: str) -> AxisRange:
-    """What the axis of time shows."""
-    length = SPANS[span]
-    begin = now - length if length else (points[0].at if points else now - 3600)
-    return AxisRange(min(begin, now - 60), now)
+    """What the axis of time shows: the span, or the part of it that has numbers."""
+    begun = points[0].at if points else now - 3600
+    begin = max(begun, now - SPANS[span]) if SPANS[span] else begun
+    return AxisRange(min(begin, now - LEAST_S), now)
 
 
 def values(points: Sequence[Point]) -> AxisRange:
@@ -100,6 +106,7 @@ def time_ticks(time: AxisRange, most: int) -> Ticks:
     length = time.high - time.low
     pattern = "%H:%M" if length <= 1.5 * 86_400 else "%a %d" if length <= 9 * 86_400 else "%d %b"
     step = next((s for s in _STEPS if length / s <= most), _STEPS[-1] * 4)
+    pattern = "%H:%M:%S" if step < 60 else pattern
     zone = datetime.fromtimestamp(time.low).astimezone().utcoffset()
     shift = zone.total_seconds() if zone else 0.0
     first = -(-(time.low + shift) // step) * step - shift
@@ -108,7 +115,7 @@ def time_ticks(time: AxisRange, most: int) -> Ticks:
 
 
 _STEPS: Final = (
-    *(60, 120, 300, 600, 900, 1800),
+    *(10, 30, 60, 120, 300, 600, 900, 1800),
     *(3600, 7200, 10_800, 21_600, 43_200),
     *(86_400, 172_800, 604_800, 1_209_600, 2_592_000, 7_776_000),
 )

@@ -1,0 +1,59 @@
+"""Without an agent: paste, choose, start, and an agent is brought that counts it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual.events import Paste
+
+from nostr_client.errors import NetworkError
+from tests.tui import world
+from tests.tui.backend import TOKEN
+from tests.tui.driving import driving
+
+if TYPE_CHECKING:
+    from tests.tui.backend import Recorded, Served
+
+
+def nowhere() -> tuple[str, str]:
+    raise NetworkError("no agent is running; start it with: nostr-agent run")
+
+
+async def test_two_keys_beside_the_paste_start_an_agent_and_a_watch(
+    api: Served, agent: Recorded
+) -> None:
+    started: list[str] = []
+
+    async def own_agent() -> object:
+        started.append("agent")
+        return lambda: (api.api.url, TOKEN)
+
+    async with driving(nowhere, (80, 24), live=False, own_agent=own_agent) as tui:
+        await tui.until(lambda: "No agent is running." in tui.text())
+        assert "Paste an npub" in tui.text()
+        tui.app.post_message(Paste(f"nostr:{world.NPUB}"))
+        await tui.until(lambda: "person: what to count?" in tui.text())
+        await tui.settled()
+        await tui.pilot.press("enter", "enter")
+        await tui.until(lambda: ("add_watch", "followers-npub-0uf63m") in agent.asked)
+        await tui.until(lambda: len(tui.app.screen_stack) == 1)
+        await tui.until(lambda: "followers-npub-0uf63m" in tui.grid("#watches").keys)
+    assert started == ["agent"]
+
+
+async def test_an_agent_that_does_not_start_is_reported_in_the_form() -> None:
+    async def own_agent() -> object:
+        raise NetworkError("the agent has ended: the store is locked")
+
+    async with driving(nowhere, (80, 24), live=False, own_agent=own_agent) as tui:
+        await tui.press("a")
+        await tui.type(world.NPUB)
+        await tui.pilot.press("enter", "enter")
+        await tui.until(lambda: "the store is locked" in tui.text())
+        assert len(tui.app.screen_stack) == 2
+
+
+async def test_nobody_is_offered_what_cannot_be_done() -> None:
+    async with driving(nowhere, (80, 24), live=False) as tui:
+        await tui.until(lambda: "Looking for the agent." in tui.text())
+        assert "Paste an npub" not in tui.text()

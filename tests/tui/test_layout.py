@@ -1,0 +1,180 @@
+"""What the first page has room for, and what is remembered of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.tui import world
+from tests.tui.driving import ALL_SIZES, driving
+from tui.pages.layout import LEAST_CELLS, LEAST_OTHER, OF_WATCH, PANELS, placing
+from tui.pages.watch_rows import GROUPS, HEAD, SORTS, STATES, groups_of, has_state, listed, rows_of
+from tui.settings import TuiSettings, load, save
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.tui.backend import Recorded, Served
+
+
+@given(st.integers(1, 300), st.integers(1, 100), st.sets(st.sampled_from(PANELS)))
+def test_panels_fit_and_only_wanted_ones_are_there(
+    width: int, height: int, wanted: set[str]
+) -> None:
+    found = placing(width, height, wanted)
+    assert set(found.all) <= wanted
+    assert len(set(found.all)) == len(found.all)
+    rows = [found.all] if found.is_one_row else [found.of_watch, found.of_agent]
+    for row in rows:
+        assert sum(LEAST_CELLS.get(name, LEAST_OTHER) for name in row) <= width
+    assert set(found.of_watch) <= OF_WATCH
+    if width < 80 or height < 24:
+        assert not found.all
+
+
+@pytest.mark.parametrize(
+    ("size", "panels"),
+    [
+        ((80, 24), ("people", "alerts", "relays")),
+        ((100, 30), ("plot", "people", "alerts")),
+        ((140, 45), PANELS),
+        ((200, 60), PANELS),
+    ],
+)
+def test_the_most_important_panels_are_there(
+    size: tuple[int, int], panels: tuple[str, ...]
+) -> None:
+    assert placing(*size, PANELS).all == panels
+
+
+@pytest.mark.parametrize("size", ALL_SIZES[2:], ids=str)
+async def test_a_large_screen_is_filled(
+    size: tuple[int, int], api: Served, agent: Recorded
+) -> None:
+    """Of the lines between tabs and keys hardly any is blank."""
+    async with driving(api.api.url, size) as tui:
+        text = tui.text().splitlines()
+        blank = [line for line in text if not line.strip()]
+        assert len(text) == size[1]
+        assert len(blank) <= 2, tui.text()
+        for title in ("People: fiatjaf-followers", "Alerts", "Relays", "Syncs", "last 1d"):
+            assert title in tui.text()
+
+
+def test_what_is_remembered_comes_back(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "tui.json"
+    assert load(path) == TuiSettings()
+    held = TuiSettings(looked_at=5.5, panels=("plot",), hidden={"relays": ("out",)}, group="tag")
+    save(path, held)
+    assert load(path) == held
+    assert [one.name for one in path.parent.iterdir()] == ["tui.json"]
+    assert path.stat().st_mode & 0o077 == 0
+    for text in ("", "[]", '{"panels": 3}', "\0" * 100_000):
+        path.write_text(text)
+        assert load(path) == TuiSettings()
+
+
+async def test_panels_columns_and_groups_are_there_again(
+    tmp_path: Path, api: Served, agent: Recorded
+) -> None:
+    path = tmp_path / "tui.json"
+    async with driving(api.api.url, settings=path) as tui:
+        await tui.app.perform("panels", ["people", "counters"])
+        await tui.app.perform("columns", ["bar"])
+        await tui.app.perform("group", ["author"])
+        await tui.settled()
+        assert "Counters ─" not in tui.text()
+        await tui.app.perform("panels", ["nothing"])
+        await tui.until(lambda: "there is no nothing" in tui.text())
+    assert load(path).panels == ("plot", "alerts", "relays", "syncs")
+    assert load(path).looked_at == world.NOW
+    async with driving(api.api.url, settings=path) as tui:
+        assert "People:" not in tui.text()
+        assert "Interval" not in tui.text()
+        assert "by author" in tui.text()
+        await tui.press("P", "j", "space", "enter")
+        await tui.until(lambda: "People:" in tui.text())
+    assert load(path).panels == ("plot", "people", "alerts", "relays", "syncs")
+
+
+# Which watches are listed.
+
+
+@given(st.sampled_from(STATES), st.sampled_from(SORTS), st.sampled_from(GROUPS), st.booleans())
+def test_a_group_loses_no_watch_and_invents_none(
+    state: str, sort: str, group: str, reverse: bool
+) -> None:
+    found = listed(world.WATCHES, state=state, sort=sort, reverse=reverse)
+    assert {one.spec.name for one in found} == {
+        one.spec.name for one in world.WATCHES if has_state(one, state)
+    }
+    groups = groups_of(found, group)
+    grouped = sorted(name for names in groups.values() for name in names)
+    assert grouped == (sorted(one.spec.name for one in found) if group else [])
+    assert all(head.startswith(HEAD) for head in groups)
+    assert len(rows_of(groups, ())) == len(grouped) + len(groups)
+    assert rows_of(groups, groups) == list(groups)
+
+
+@pytest.mark.parametrize(
+    ("state", "names"),
+    [
+        ("changed today", {"fiatjaf-followers", "launch-reactions", "launch-reposts"}),
+        ("unsure", {"thread-replies", "new-one"}),
+        ("failing", {"fiatjaf-followers", "new-one"}),
+    ],
+)
+def test_states(state: str, names: set[str]) -> None:
+    found = {one.spec.name for one in listed(world.WATCHES, state=state)}
+    assert names <= found
+    assert "thread-replies" not in found or state == "unsure"
+
+
+async def test_states_groups_and_marks_by_their_keys(api: Served, agent: Recorded) -> None:
+    async with driving(api.api.url) as tui:
+        await tui.press("f", "f")
+        await tui.until(lambda: "unsure: 2 of 6 watches" in tui.text())
+        await tui.press("f", "f", "o", "o", "o")
+        await tui.until(lambda: "all: 6 of 6 watches, by query" in tui.text())
+        grid = tui.grid("#watches")
+        assert grid.keys[0] == f"{HEAD}followers"
+        await tui.press("home", "enter")
+        assert "fiatjaf-followers" not in grid.keys
+        await tui.press("enter", "down", "space")
+        assert "1 marked" in tui.text()
+        assert "● fiatjaf-followers" in tui.text()
+        await tui.press("space")
+        assert grid.chosen == {"fiatjaf-followers", "launch-reactions"}
+        await tui.press("r")
+        await tui.until(lambda: "asking the relays of 2 watches" in tui.text())
+        await tui.press("x", "y")
+        await tui.until(lambda: "removed 2 watches" in tui.text())
+        await tui.press("A")
+        assert len(grid.chosen) == 4
+        await tui.press("A")
+        assert not grid.chosen
+    assert [what for what, _ in agent.asked] == ["recount"] * 2 + ["remove_watch"] * 2
+
+
+# Somebody comes back.
+
+
+@pytest.mark.parametrize(("hours", "is_shown"), [(7, True), (1, False)])
+async def test_the_digest_comes_first_after_an_absence(
+    hours: int, is_shown: bool, tmp_path: Path, api: Served, agent: Recorded
+) -> None:
+    path = tmp_path / "tui.json"
+    save(path, TuiSettings(looked_at=world.NOW - 3600 * hours))
+    async with driving(api.api.url, settings=path) as tui:
+        if is_shown:
+            await tui.until(lambda: "Since you last looked, 7h ago" in tui.text())
+            await tui.press("escape", "d")
+            await tui.until(lambda: "Since you last looked, 7h ago" in tui.text())
+        else:
+            await tui.press("d")
+            await tui.until(lambda: "What changed within a day" in tui.text())
+        assert "Coverages below 95 %" in tui.text()
+    assert load(path).looked_at == world.NOW

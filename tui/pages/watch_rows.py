@@ -1,0 +1,153 @@
+"""Which watches the first page lists, and in which order: states, groups and ranks. Pure."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from nostr_client.codecs import nip19
+from nostr_client.errors import NostrTallyError
+from tui.widgets.columns import matches
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from agent.api.schema import WatchState
+    from nostr_client.watch.definition import Watch
+
+STATES: Final = ("all", "changed today", "unsure", "failing")
+GROUPS: Final = ("", "author", "tag", "query")
+SORTS: Final = ("name", "value", "1h", "1d", "1w", "age", "relays", "warnings")
+
+NO_AUTHOR: Final = "no single author"
+
+HEAD: Final = "\0"
+"""Begins the key of a group's row: no name of a watch has this sign."""
+
+
+def has_state(one: WatchState, state: str) -> bool:
+    """Whether a watch is in a state of STATES."""
+    match state:
+        case "changed today":
+            young = one.spark[:1] != one.spark[-1:]
+            return bool(one.changes["1d"]) if "1d" in one.changes else young
+        case "unsure":
+            return one.figure is None or one.figure.lower_bound or one.figure.high is None
+        case "failing":
+            return bool(one.failing or one.warnings) or bool(one.asked and not one.answered)
+    return True
+
+
+def listed(
+    watches: Iterable[WatchState],
+    *,
+    wanted: str = "",
+    state: str = "all",
+    sort: str = "name",
+    reverse: bool = False,
+) -> list[WatchState]:
+    """Return the watches in a state that have all words of a filter, sorted."""
+    found = [
+        one
+        for one in watches
+        if has_state(one, state)
+        and (
+            not wanted
+            or matches(wanted, one.spec.name, one.spec.query or "filter", one.spec.target)
+        )
+    ]
+    found.sort(key=lambda one: (rank(one, sort), one.spec.name), reverse=reverse)
+    return found
+
+
+def rank(one: WatchState, sort: str) -> Any:
+    """Return what a watch is sorted by: the largest number or change comes first."""
+    match sort:
+        case "value":
+            return -(one.figure.value if one.figure else -1)
+        case "1h" | "1d" | "1w":
+            return -one.changes.get(sort, -(2**63))
+        case "age":
+            return -(one.updated_at or 0.0)
+        case "relays":
+            return one.answered / max(1, one.asked)
+        case "warnings":
+            return -len(one.warnings) - 100 * len(one.failing)
+    return one.spec.name
+
+
+def groups_of(found: Iterable[WatchState], group: str) -> dict[str, list[str]]:
+    """Return the names of each group's watches by the key of its row; empty without groups.
+
+    A group stands where its first watch would.
+    """
+    label = _LABELS.get(group)
+    groups: dict[str, list[str]] = {}
+    if label is None:
+        return groups
+    for one in found:
+        groups.setdefault(HEAD + label(one.spec), []).append(one.spec.name)
+    return groups
+
+
+def rows_of(groups: Mapping[str, list[str]], folded: Collection[str]) -> list[str]:
+    """Return the keys of rows: each group's row, then its watches, except of a folded group."""
+    keys: list[str] = []
+    for head, names in groups.items():
+        keys += [head, *(() if head in folded else names)]
+    return keys
+
+
+def _author(spec: Watch) -> str:
+    """The author whom a watch is about, as npub."""
+    authors = {str(key) for one in spec.filters for key in one.get("authors", ())}
+    if len(authors) == 1:
+        return _npub(authors.pop())
+    return _author_of(spec.target) if spec.target else NO_AUTHOR
+
+
+@lru_cache(8192)  # each redraw groups all watches
+def _author_of(target: str) -> str:
+    """The author of a target; of an event only as its link says, which nobody has checked."""
+    try:
+        found = nip19.read(target, "target").target
+    except NostrTallyError:
+        return NO_AUTHOR
+    match found:
+        case nip19.PublicKey(key) | nip19.Profile(key):
+            return _npub(key)
+        case nip19.Address():
+            return _npub(found.pubkey)
+        case nip19.EventPointer() if found.author:
+            return f"{_npub(found.author)}, as links say"
+    return NO_AUTHOR
+
+
+def _npub(key: str) -> str:
+    try:
+        return nip19.PublicKey(key).encode()
+    except (NostrTallyError, ValueError):
+        return key
+
+
+def _tag(spec: Watch) -> str:
+    """The tags that the filters of a watch name."""
+    found = {
+        f"{name} {value}"
+        for one in spec.filters
+        for name, values in one.items()
+        if name.startswith("#")
+        for value in values
+    }
+    return ", ".join(sorted(found)) or "no tag"
+
+
+def _query(spec: Watch) -> str:
+    return spec.query or "filter"
+
+
+_LABELS: Final[dict[str, Callable[[Watch], str]]] = {
+    "author": _author,
+    "tag": _tag,
+    "query": _query,
+}
