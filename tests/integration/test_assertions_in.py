@@ -135,7 +135,9 @@ async def test_the_command_declares_in_private_and_reads_it_back(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    "content", ["junk", PAIR.encrypt('{"a": 1}', ME.pubkey), PAIR.encrypt("[[1]]", ME.pubkey)]
+    "content",
+    ["junk", PAIR.encrypt('{"a": 1}', ME.pubkey), PAIR.encrypt("[[1]]", ME.pubkey)],
+    ids=["no ciphertext", "no list", "no text"],
 )
 async def test_an_encrypted_part_that_cannot_be_read_is_no_empty_one(
     content: str, tmp_path: Path

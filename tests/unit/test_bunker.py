@@ -99,6 +99,7 @@ async def test_what_the_bunker_signs_is_verified() -> None:
         SIGNED.to_json().replace(SIGNED.sig, "00" * 64),
         "{}",
     ],
+    ids=["another key", "another content", "another time", "a bad signature", "no event"],
 )
 async def test_another_event_or_a_bad_signature_is_refused(signed: str) -> None:
     with pytest.raises(InvalidEvent):
