@@ -41,7 +41,7 @@ TABLES = {
 @pytest.fixture
 def index(tmp_path: Path) -> IndexPublisher:
     for (stage, table), (schema, row) in TABLES.items():
-        folder = emptied(tmp_path / "staged" / stage / table)
+        folder = emptied(tmp_path / "staged" / stage / f"table={table}")
         with whole(folder / "part.parquet", schema) as out:
             out.write_batch(groups.rows(schema, [row]))
     (tmp_path / "a.jsonl").touch()
