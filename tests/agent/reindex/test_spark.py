@@ -187,7 +187,7 @@ def test_a_run_that_was_stopped_in_any_stage_goes_on_there(
     name = inputs.fingerprint(job.source, job.settings, None)
     for at, stage in enumerate(STAGES):
         heard = Heard()
-        half = tmp_path / "work" / name / stage / "tags"
+        half = tmp_path / "work" / name / stage / "table=tags"
         half.mkdir(parents=True)
         (half / "part-0.parquet").write_bytes(b"half of a file")
         with pytest.raises(Stop):
