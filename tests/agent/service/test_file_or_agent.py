@@ -74,7 +74,9 @@ LINES = (
     "store query --kind 3",
 )
 
-ON_THE_FILE = {"counter watch", "counter stream", "counter source", "store", "sync memory"}
+ON_THE_FILE = {
+    "counter watch", "counter stream", "counter source", "store", "sync memory", "relay rank",
+}  # fmt: skip
 """What is read beside the agent, or is for its configuration to change."""
 
 OF_AN_AGENT = {
