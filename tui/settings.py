@@ -36,7 +36,7 @@ def load(path: Path | None) -> TuiSettings:
     try:
         with path.open("rb") as file:
             return msgspec.json.decode(file.read(MOST_BYTES), type=TuiSettings)
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, ValueError, RecursionError):
         return TuiSettings()
 
 

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from nostr_client.codecs.keys import KeySigner
-from nostr_client.errors import InvalidInput
-from nostr_client.network.bunker import SCHEME, BunkerSigner, read_link
+from nostr_client.errors import InvalidInput, RelayError
+from nostr_client.network.bunker import SCHEME, BunkerSigner, check_direct, read_link
 from nostr_client.paths import read_secret
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from nostr_client.codecs.keys import Signer
@@ -38,14 +40,33 @@ async def card_signer(
     mark = hashlib.sha256(link.text(secret=True).encode()).hexdigest()
     beside = file.with_name(f"{file.name}.client")
     known = _known_client(beside, mark)
-    client = known or KeySigner.generate()
-    signer = await BunkerSigner.connect(link, client, connection, paired=known is not None)
-    if known is None:
-        try:
-            _store_client(beside, f"{client.nsec()}\n{mark}\n")
-        except OSError as error:
-            raise InvalidInput(f"{beside}: {error.strerror or error}") from error
+    if known is not None:
+        return await BunkerSigner.connect(link, known, connection, paired=True)
+    check_direct(link, connection)
+    # Stored before the bunker is asked: an answer that is lost may have spent the link's secret.
+    asked = file.with_name(f"{file.name}.client.asked")
+    before = _known_client(asked, mark)
+    client = before or KeySigner.generate()
+    with _writing(beside):
+        if before is None:
+            _store_client(asked, f"{client.nsec()}\n{mark}\n")
+    try:
+        signer = await BunkerSigner.connect(link, client, connection)
+    except RelayError:
+        if before is None:
+            raise
+        signer = await BunkerSigner.connect(link, client, connection, paired=True)
+    with _writing(beside):
+        asked.replace(beside)
     return signer
+
+
+@contextmanager
+def _writing(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InvalidInput(f"{file}: {error.strerror or error}") from error
 
 
 def check_key(text: str, where: str) -> None:
@@ -70,6 +91,7 @@ def _known_client(file: Path, mark: str) -> KeySigner | None:
 def _store_client(file: Path, text: str) -> None:
     """Write a file for its owner alone, whole or not at all."""
     part = file.with_name(f"{file.name}.{os.getpid()}.part")
+    part.unlink(missing_ok=True)  # of a killed process with this id
     handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "w", encoding="ascii") as opened:
         opened.write(text)

@@ -20,7 +20,7 @@ import msgspec
 from nostr_client.codecs import nip19
 from nostr_client.codecs.event import parse_event
 from nostr_client.codecs.keys import verify
-from nostr_client.codecs.relay_url import normalize
+from nostr_client.codecs.relay_url import is_onion, needs_proxy, normalize
 from nostr_client.errors import (
     DeadlineExceeded,
     InvalidEvent,
@@ -68,7 +68,10 @@ class BunkerLink(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_link(text: str) -> BunkerLink:
     """Read a `bunker://` link. Raises InvalidInput, InvalidRelayURL; neither shows its secret."""
-    parts = urlsplit(text.strip())
+    try:
+        parts = urlsplit(text.strip())
+    except ValueError:  # a bracket
+        parts = urlsplit("")
     query = parse_qs(parts.query)
     if parts.scheme != "bunker" or not nip19.looks_hex(parts.netloc):
         raise InvalidInput("not a bunker's link: expected bunker://KEY?relay=URL&secret=SECRET")
@@ -77,6 +80,19 @@ def read_link(text: str) -> BunkerLink:
         raise InvalidInput(f"a bunker's link names 1 to {MOST_RELAYS} relays")
     secret = query.get("secret", [""])[0]
     return BunkerLink(bunker=parts.netloc.lower(), relays=relays, secret=secret)
+
+
+def check_direct(link: BunkerLink, connection: ConnectionOptions) -> None:
+    """Raise InvalidInput for a link with a relay that is not reached directly."""
+    for url in link.relays:
+        host = urlsplit(url).hostname or ""
+        if is_onion(host):  # nostr-sdk would ask a name server for it
+            raise InvalidInput(f"{needs_proxy(host)}, and a bunker is reached without one")
+        if connection.proxies().for_url(url) is not None:
+            raise InvalidInput(
+                f"{url}: a bunker is reached directly, and a proxy is configured for its relay:"
+                " use a key file, or name the relay in no_proxy"
+            )
 
 
 class BunkerSigner:
@@ -109,12 +125,7 @@ class BunkerSigner:
         secret is not sent. Raises InvalidInput where a proxy would carry a relay, MissingExtra,
         DeadlineExceeded, and RelayError with the bunker's reason. Safe to cancel.
         """
-        for url in link.relays:
-            if connection.proxies().for_url(url) is not None:
-                raise InvalidInput(
-                    f"{url}: a bunker is reached directly, and a proxy is configured for its relay:"
-                    " use a key file, or name the relay in no_proxy"
-                )
+        check_direct(link, connection)
         requests = BunkerRequests(link, client, seconds, paired=paired)
         return cls(requests, await requests.public_key())
 

@@ -64,6 +64,10 @@ async def test_a_large_screen_is_filled(
             assert title in tui.text()
 
 
+NESTED = b'{"x":' + b"[" * 5_000
+"""Deeper than a decoder goes."""
+
+
 def test_what_is_remembered_comes_back(tmp_path: Path) -> None:
     path = tmp_path / "state" / "tui.json"
     assert load(path) == TuiSettings()
@@ -72,8 +76,8 @@ def test_what_is_remembered_comes_back(tmp_path: Path) -> None:
     assert load(path) == held
     assert [one.name for one in path.parent.iterdir()] == ["tui.json"]
     assert path.stat().st_mode & 0o077 == 0
-    for text in ("", "[]", '{"panels": 3}', "\0" * 100_000):
-        path.write_text(text)
+    for raw in (b"", b"[]", b'{"panels": 3}', b"\0" * 100_000, b'{"group":"\xff"}', NESTED):
+        path.write_bytes(raw)
         assert load(path) == TuiSettings()
 
 

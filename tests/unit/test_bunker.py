@@ -9,7 +9,7 @@ import pytest
 from nostr_client.assertions.card_key import card_signer, check_key
 from nostr_client.codecs.event import EventTemplate
 from nostr_client.codecs.keys import KeySigner
-from nostr_client.errors import InvalidEvent, InvalidInput, RelayError
+from nostr_client.errors import DeadlineExceeded, InvalidEvent, InvalidInput, RelayError
 from nostr_client.network.bunker import BunkerRequests, BunkerSigner, read_link
 from nostr_client.options import ConnectionOptions
 
@@ -33,6 +33,7 @@ def test_a_link_is_read_and_written_with_its_secret_or_without() -> None:
     "text",
     [
         "bunker://",
+        "bunker://[?secret=hush",
         f"bunker://{KEY.pubkey}?secret=hush",
         "bunker://nobody?relay=wss://a.example&secret=hush",
         f"nostrconnect://{KEY.pubkey}?relay=wss://a.example&secret=hush",
@@ -53,6 +54,33 @@ async def test_a_link_needs_a_file_and_no_proxy_before_it(tmp_path: Path) -> Non
     with pytest.raises(InvalidInput, match="reached directly"):
         await card_signer(LINK, tmp_path / "link", proxied)
     assert not (tmp_path / "link.client").exists()
+
+
+async def test_no_name_server_is_asked_for_an_onion_host(tmp_path: Path) -> None:
+    link = f"bunker://{KEY.pubkey}?relay=ws://{'a' * 56}.onion&secret=s"
+    with pytest.raises(InvalidInput, match="onion"):
+        await card_signer(link, tmp_path / "link", ConnectionOptions())
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_lost_answer_does_not_lose_the_key_that_the_bunker_knows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first request may spend the secret of a link: the next run has to be the same client."""
+    clients: list[str] = []
+
+    async def connect(link: Any, client: KeySigner, *_: Any, **how: Any) -> BunkerSigner:
+        clients.append(client.pubkey)
+        if len(clients) == 1:
+            raise DeadlineExceeded("no answer", relay="ws://b.example")
+        return BunkerSigner(Lies("{}"), KEY.pubkey)
+
+    monkeypatch.setattr(BunkerSigner, "connect", connect)
+    with pytest.raises(DeadlineExceeded):
+        await card_signer(LINK, tmp_path / "link", ConnectionOptions())
+    await card_signer(LINK, tmp_path / "link", ConnectionOptions())
+    assert len(set(clients)) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["link.client"]
 
 
 def test_a_key_or_a_link_is_checked_without_asking_anybody() -> None:

@@ -44,10 +44,11 @@ def run_job(job: Job, reporter: Reporter) -> None:
         _in_session(job, reporter, None)
         return
     apart = inputs.is_url(job.work)
+    given = dict(os.environ)  # the session names another Java, and so another cache
     with scratch(jvm.cache_folder(os.environ) if apart else Path(job.work)) as folder, childless():
         os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
         _in_session(job, reporter, folder)
-    if job.aot == "train" and start_training(os.environ):
+    if job.aot == "train" and start_training(given):
         reporter.talk("training Java's class cache in the background: later runs start faster")
 
 

@@ -68,7 +68,10 @@ def open_session(options: SparkOptions) -> SparkSession:
 
     builder = SparkSession.builder.appName("nostr-tally reindex")
     if not options.submitted:
-        for key, value in settings_of(options, _prepare_java(options), os.environ).items():
+        settings = settings_of(options, _prepare_java(options), os.environ)
+        if settings["spark.master"].startswith("local"):
+            os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+        for key, value in settings.items():
             builder = builder.config(key, value)
     try:
         session = builder.getOrCreate()
@@ -173,8 +176,6 @@ def _prepare_java(options: SparkOptions) -> list[str]:
     os.environ["JAVA_HOME"] = str(jvm.home_for_spark(found, folder))
     for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
         os.environ[name] = sys.executable
-    if options.master.startswith("local"):
-        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["SPARK_LAUNCHER_OPTS"] = jvm.NO_COUNTERS
     flags = ["-XX:+UseSerialGC" if options.serial_gc else "-XX:+UseParallelGC", COMPILER]
     if options.work is not None:

@@ -10,8 +10,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Final
 
 from agent.reindex import jvm
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
+
+LOOK_S: Final = 1.0
 
 TRAINING_S: Final = 900.0
 """Seconds that the training may take; a slow machine works without a cache."""
@@ -134,9 +138,18 @@ def _pass(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from batches
 
 
+def _end_with(parent: int) -> None:
+    """End this group of processes, Java too, once the process that started it is gone."""
+    while os.getppid() == parent:
+        time.sleep(LOOK_S)
+    os.killpg(0, signal.SIGKILL)
+
+
 if __name__ == "__main__":
     if len(sys.argv) > 2:
+        Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
         learn(Path(sys.argv[1]))
     else:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
         os.nice(10)
         train(Path(sys.argv[1]))

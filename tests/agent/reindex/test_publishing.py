@@ -109,7 +109,9 @@ def test_a_run_that_ends_before_leaves_nothing(
 def test_what_fails_in_it_fails_the_run(index: IndexPublisher, tmp_path: Path) -> None:
     """A target whose name SQLite does not take twice."""
     one = groups.rows(groups.HOT_ARROW, [(2, "p", "ab", 3, 2, 1, bytes(256))])
-    pq.write_table(pa.Table.from_batches([one]), tmp_path / "staged/registers/table=hot/other.parquet")
+    pq.write_table(
+        pa.Table.from_batches([one]), tmp_path / "staged/registers/table=hot/other.parquet"
+    )
     with pytest.raises(StoreError):
         ended(index, TABLES, index.finish)
     assert files(tmp_path) == []

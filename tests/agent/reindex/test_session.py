@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
 
 from agent.commands.reindex import reindex
+from agent.reindex.inputs import Settings, archive
+from agent.reindex.protocol import Job
+from agent.reindex.reporter import Reporter
+from agent.reindex.spark import job
 from agent.reindex.spark.session import SparkOptions, settings_of
 
 if TYPE_CHECKING:
@@ -67,6 +72,32 @@ def test_a_driver_that_workers_elsewhere_must_reach_is_not_bound(master: str, bo
     assert ("spark.driver.host" in found) is bound
     by_conf = settings_of(SparkOptions(conf=(("spark.master", master),)), [], {})
     assert ("spark.driver.host" in by_conf) is bound
+
+
+def test_the_cache_of_the_callers_java_is_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session names a Java of its own in the environment, and so another cache."""
+    trained: list[dict[str, str]] = []
+    monkeypatch.setenv("JAVA_HOME", "/the/callers")
+
+    def in_session(*_: Any) -> None:
+        os.environ["JAVA_HOME"] = "/of/the/session"
+
+    monkeypatch.setattr(job, "_in_session", in_session)
+    monkeypatch.setattr(job, "start_training", trained.append)
+    (tmp_path / "a.jsonl").touch()
+    job.run_job(
+        Job(
+            source=archive("jsonl", [str(tmp_path / "a.jsonl")]),
+            settings=Settings(now=0),
+            engine="spark",
+            work=str(tmp_path),
+            out=str(tmp_path / "out"),
+        ),
+        Reporter(lambda line: None),
+    )
+    assert [one["JAVA_HOME"] for one in trained] == ["/the/callers"]
 
 
 @pytest.mark.parametrize("text", ["spark.x", "x=1", "=", "spark.x.y"])
