@@ -224,7 +224,8 @@ class TallyApp(App[None]):
     def on_unmount(self) -> None:
         """Remember when this session ended, if it showed anything."""
         if self._settings_path is not None and self.model.received:
-            self.remember(msgspec.structs.replace(self.settings, looked_at=self.now()))
+            looked_at = self.now() if self.model.since is None else self.model.since
+            self.remember(msgspec.structs.replace(self.settings, looked_at=looked_at))
 
     def _greet(self) -> None:
         """Show what changed to somebody who comes back, once, before anything else is open."""

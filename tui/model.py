@@ -62,6 +62,10 @@ class Model:
         self.links: dict[str, schema.CounterLink] = {}
         self.coverages: dict[str, schema.CoverageState] = {}
         self.log: deque[schema.LogLine] = deque(maxlen=LOG_LINES)
+        self.snapshots = 0
+        """How many snapshots of the whole state came; the log of each is read again."""
+        self.has_log = False
+        """Whether the log of this run was read, and not its new lines alone."""
         self.counters_version = 0
         """Counts up when the agent reports a counter."""
         self.moved: dict[str, float] = {}
@@ -122,6 +126,8 @@ class Model:
         self.links = {one.name: one for one in update.links}
         self.coverages = {one.spec.name: one for one in update.coverages}
         self.counters_version += 1
+        self.has_log = False
+        self.snapshots += 1
         self.log.clear()  # another run counts its lines from zero; the log page asks for them
         return {
             "status", "watches", "relays", "syncs", "counters", "links", "coverages", "log"
@@ -175,6 +181,7 @@ class Model:
 
     def take_log(self, lines: Sequence[schema.LogLine]) -> None:
         """The whole log again; what came over the stream since stays behind it."""
+        self.has_log = True
         last = lines[-1].n if lines else 0
         later = [line for line in self.log if line.n > last] if lines else list(self.log)
         self.log.clear()

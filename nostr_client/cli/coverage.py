@@ -280,7 +280,10 @@ def _remark(found: Coverage, relay: str) -> None:
         ids = ", ".join(deleted[:_SHOWN]) + (", …" if len(deleted) > _SHOWN else "")
         served = plural(len(deleted), "deleted event")
         lacks = "; it lacks the request: --repair sends it" if found.requests_lacking(relay) else ""
-        say(f"{clip(relay)} serves {served}: {ids}{lacks}")
+        least = "at least " if relay in found.vanish_doubt else ""
+        say(f"{clip(relay)} serves {least}{served}: {ids}{lacks}")
+    elif doubt := found.vanish_doubt.get(relay):
+        say(f"{clip(relay)} may serve events from before a request to vanish: {clip(doubt)}")
     alone = sum(found.alone(relay, kind) for kind in found.kinds)
     if alone:
         say(f"{clip(relay)} names {plural(alone, 'event')} that nothing confirms: not counted")

@@ -97,7 +97,7 @@ async def test_the_command_shows_which_relays_a_count_would_ask(tmp_path: Path) 
         ]
         done = await nostr_client(*args, "--monitor", monitor, "--store", path)
         assert "1*" in done.out
-        assert "never asked, a monitor reached it" in done.out
+        assert "no answer and no failure is known, a monitor reached it" in done.out
         assert "* is asked" in done.err
         done = await nostr_client("relay", "rank", "followers", NPUB, "--store", path)
         assert done.code == 2

@@ -182,3 +182,16 @@ async def test_the_digest_comes_first_after_an_absence(
             await tui.until(lambda: "What changed within a day" in tui.text())
         assert "Coverages below 95 %" in tui.text()
     assert load(path).looked_at == world.NOW
+
+
+async def test_no_alert_is_not_said_before_the_log_was_read(api: Served, agent: Recorded) -> None:
+    """A snapshot begins a new log: what its lines are is not known until they are read."""
+    async with driving(api.api.url, (140, 45)) as tui:
+        await tui.until(lambda: tui.app.model.has_log)
+        before = tui.static("#panel-alerts")
+        tui.app.model.apply("2:1", agent.snapshot(), world.NOW)
+        assert not tui.app.model.has_log
+        tui.app.redraw()
+        await tui.until(lambda: tui.app.model.has_log)
+        await tui.settled()
+        assert tui.static("#panel-alerts") == before

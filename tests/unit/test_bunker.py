@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -60,7 +61,7 @@ async def test_no_name_server_is_asked_for_an_onion_host(tmp_path: Path) -> None
     link = f"bunker://{KEY.pubkey}?relay=ws://{'a' * 56}.onion&secret=s"
     with pytest.raises(InvalidInput, match="onion"):
         await card_signer(link, tmp_path / "link", ConnectionOptions())
-    assert list(tmp_path.iterdir()) == []
+    assert os.listdir(tmp_path) == []
 
 
 async def test_a_lost_answer_does_not_lose_the_key_that_the_bunker_knows(
@@ -80,7 +81,7 @@ async def test_a_lost_answer_does_not_lose_the_key_that_the_bunker_knows(
         await card_signer(LINK, tmp_path / "link", ConnectionOptions())
     await card_signer(LINK, tmp_path / "link", ConnectionOptions())
     assert len(set(clients)) == 1
-    assert [path.name for path in tmp_path.iterdir()] == ["link.client"]
+    assert os.listdir(tmp_path) == ["link.client"]
 
 
 def test_a_key_or_a_link_is_checked_without_asking_anybody() -> None:

@@ -115,7 +115,10 @@ class CoveragePage(Page):
             "relay": Cell(format.host(relay), "strong"),
             "all": _heat(one.share, self.host.glyphs),
             **_kinds(run, one, self.host.glyphs),
-            "undeleted": Cell(format.number(one.undeleted), "warn" if one.undeleted else "dim"),
+            "undeleted": Cell(
+                "?" if one.share is None and not one.undeleted else format.number(one.undeleted),
+                "warn" if one.undeleted else "dim",
+            ),
             "why": Cell(_remark(one), "dim"),
         }
 

@@ -79,7 +79,8 @@ class Overview(Page):
         self._shown = 0
         """How many watches are listed, those of folded groups too."""
         self._looking = False
-        self._has_log = False
+        self._log_asked = -1
+        """The snapshot whose log was asked for: a request that fails waits for the next one."""
 
     def body(self) -> Iterable[Widget]:
         yield Static(id="watches-state", markup=False)
@@ -217,8 +218,14 @@ class Overview(Page):
         self._look_soon()
 
     def _look_soon(self) -> None:
-        if not self._looking and self._wanted_of() not in (None, self._seen):
+        is_due = self._lacks_log or self._wanted_of() not in (None, self._seen)
+        if self.is_current and not self._looking and is_due:
             start(self, self._look, "look", alone=False)
+
+    @property
+    def _lacks_log(self) -> bool:
+        model = self.model
+        return not (model.has_log or model.stale or self._log_asked == model.snapshots)
 
     def _wanted_of(self) -> tuple[str, float | None] | None:
         """The watch under the cursor, or the first of the group, and the time of its number.
@@ -249,10 +256,10 @@ class Overview(Page):
             self._looking = False
 
     async def _look_at_log(self) -> None:
-        """Ask once for the log, which holds the alerts that were sent."""
-        if self._has_log or self.model.stale:
+        """Ask once in each snapshot for the log, which holds the alerts that were sent."""
+        if not self._lacks_log:
             return
-        self._has_log = True
+        self._log_asked = self.model.snapshots
         self.model.take_log((await self.host.ask(lambda client: client.log(limit=1000))).lines)
         self.draw({"alerts"})
 

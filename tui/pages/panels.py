@@ -132,9 +132,9 @@ def _alerts(host: Host, width: int) -> list[Content]:
         for text in list(wrong)[:MOST_WRONG]
         for line in _wrapped(f"{glyphs.warn} {text}", width, "$text-warning")
     ]
-    known = model.received_at is not None
+    known = model.received_at is not None and model.has_log
     fired_lines = [line for lines in fired for line in lines]
-    return [*fired_lines, *signed] or [_none(known, "nothing is wrong, no alert was sent")]
+    return [*fired_lines, *signed] or [_none(known, "nothing is wrong, no alert in the log")]
 
 
 def _alert(line: LogLine, width: int) -> list[Content]:

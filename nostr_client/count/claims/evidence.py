@@ -120,7 +120,7 @@ def evidence_of(
         if kind:
             found = days.setdefault(url, Counter())
             found[kind] += n
-            if asked == name:
+            if not name or asked == name:  # of several names, all questions count
                 found[{"answered": "served", "refused": "declined"}.get(kind, "")] += n
     latency = dict(conn.execute(_LATENCY, newest).fetchall())
     shown = confirmed_people(_questions(conn, now))

@@ -15,6 +15,7 @@ import msgspec
 
 from nostr_client import hll
 from nostr_client.codecs.display import plural
+from nostr_client.codecs.relay_url import host_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -181,7 +182,7 @@ def _reasons(one: RankedRelay) -> Iterable[str]:
         yield f"shows ~{100 * one.holds:.0f} % of confirmed people"
         yield f"adds ~{100 * one.adds:.0f} %"
     if not found.is_known:
-        yield "never asked"
+        yield "no answer and no failure is known"
     if found.live:
         yield "a monitor reached it"
     if found.answerers:
@@ -246,7 +247,10 @@ def _who_share(urls: Sequence[str], questions: Sequence[Mapping[str, bytes]]) ->
     share = [0] * len(urls)
     size = len(questions) * hll.M
     ones = int.from_bytes(b"\x7f" * size)
+    hosts = [host_of(url) for url in urls]
     for i, j in combinations(range(len(urls)), 2):
+        if hosts[i] == hosts[j]:  # one relay by two URLs confirms nothing
+            continue
         equal, chance = (_equal(first[i], other[j], ones, size) for other in (second, moved))
         if equal - chance > _SURE * math.sqrt(equal + chance):
             share[i] |= 1 << j

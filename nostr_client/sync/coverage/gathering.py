@@ -220,7 +220,8 @@ async def recent(
     kinds = [kind for kind in coverage.kinds if is_regular(kind) and not is_read(kind)]
     if not kinds:
         return []
-    asked = Filter(authors=[coverage.author], kinds=kinds, since=now - RECENT)
+    since = max(now - RECENT, coverage.since or 0)  # deletions were not read before that
+    asked = Filter(authors=[coverage.author], kinds=kinds, since=since)
     events: Iterable[Event] = await store.query([asked]) if store is not None else ()
     if not events:
         best = max(coverage.relays, key=lambda one: sum(coverage.held(one, k) for k in kinds))

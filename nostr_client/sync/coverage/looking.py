@@ -111,6 +111,7 @@ class _Looking:
         self._events: dict[str, Event] = {}
         self._tested = SampleTest()
         self._vanished: dict[str, frozenset[str]] = {}
+        self._vanish_doubt: dict[str, str] = {}
         self._out: dict[str, str] = {}
         """Why a relay gets no more requests: it cannot be reached."""
 
@@ -166,6 +167,8 @@ class _Looking:
         filter = Filter(authors=[asked.author], kinds=kinds, since=asked.since, until=until)
         held = await read_held(relay, filter, ReadBudget(events=MOST_VANISHED))
         self._vanished[name] = frozenset(held.events)
+        if held.why:
+            self._vanish_doubt[name] = held.why
 
     async def test(self, rand: random.Random) -> None:
         """Fetch samples of the ids that one relay alone names, without those that are deleted."""
@@ -190,6 +193,8 @@ class _Looking:
             events=self._events,
             tested=self._tested,
             vanished=self._vanished,
+            vanish_doubt=self._vanish_doubt,
+            since=self._question.since,
         )
 
     async def _look_here(self, kind: int, filter: Filter) -> None:

@@ -15,7 +15,15 @@ import msgspec
 
 from nostr_client.codecs.event import Event
 from nostr_client.codecs.kinds import DELETION, VANISH
-from nostr_client.store.rules import Coordinate, d_of, deletion, is_deletable, version
+from nostr_client.codecs.relay_url import normalize
+from nostr_client.store.rules import (
+    Coordinate,
+    d_of,
+    deletion,
+    is_deletable,
+    vanishes_here,
+    version,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -111,6 +119,8 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     unions: dict[int, frozenset[str]] = {}
     unconfirmed: dict[int, frozenset[str]] = {}
     vanished: dict[str, frozenset[str]] = {}
+    vanish_doubt: dict[str, str] = {}
+    since: int | None = None
 
     def cell(self, relay: str, kind: int) -> CoverageCell:
         """Return what a relay has of a kind."""
@@ -155,7 +165,8 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
 
     def _is_about(self, request: Event, relay: str, served: frozenset[str]) -> bool:
         if request.kind == VANISH:
-            return bool(served & self.vanished.get(relay, frozenset()))
+            here = vanishes_here(request, {normalize(relay)})
+            return here and bool(served & self.vanished.get(relay, frozenset()))
         return bool(_deleted(served, self.events, DeletedIds.of([request])))
 
     def _of(self, relay: str) -> frozenset[str]:
@@ -192,6 +203,7 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
             "relay": relay,
             "kinds": [self._cell(relay, kind) for kind in self.kinds],
             "deleted_but_served": sorted(self.undeleted(relay)),
+            "deleted_but_served_doubt": self.vanish_doubt.get(relay, ""),
             "requests_lacking": sorted(self.requests_lacking(relay)),
         }
 
@@ -217,6 +229,8 @@ def share(coverage: Coverage, relay: str) -> float | None:
     cells: Sequence[CoverageCell] = [coverage.cell(relay, kind) for kind in coverage.kinds]
     if not all(one.whole for one in cells):
         return None
+    if relay in coverage.vanished:  # which of the union it should have is not known
+        return None
     known: Mapping[int, int] = {kind: len(coverage.union(kind)) for kind in coverage.kinds}
     total = sum(known.values())
     return sum(coverage.held(relay, kind) for kind in coverage.kinds) / total if total else 1.0
@@ -231,11 +245,14 @@ def covered(
     events: Mapping[str, Event] = MappingProxyType({}),
     tested: SampleTest | None = None,
     vanished: Mapping[str, frozenset[str]] = MappingProxyType({}),
+    vanish_doubt: Mapping[str, str] = MappingProxyType({}),
+    since: int | None = None,
 ) -> Coverage:
     """Return the matrix of cells; `events` are those that were read, deletions included.
 
     `tested`: what samples of the relays' ids show; None: there were none. `vanished`: what relays
-    serve from before a request to vanish.
+    serve from before a request to vanish; `vanish_doubt`: why this may be more. `since`: the time
+    (Unix seconds) before which nothing was looked at.
     """
     gone = DeletedIds.of(one for one in events.values() if one.kind == DELETION)
     old = older(events.values())
@@ -257,6 +274,8 @@ def covered(
         unions=unions,
         unconfirmed=unconfirmed,
         vanished=dict(vanished),
+        vanish_doubt=dict(vanish_doubt),
+        since=since,
     )
 
 

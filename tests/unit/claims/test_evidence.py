@@ -13,6 +13,7 @@ from nostr_client.codecs.keys import KeySigner
 from nostr_client.count.claims import CLAIMS, ClaimBook, StoredExperience
 from nostr_client.count.merge import Claim, ClaimStatus, Method
 from nostr_client.count.remembering import asked_of
+from nostr_client.network.outbox.evidence import rank
 from nostr_client.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
@@ -146,3 +147,21 @@ async def test_those_who_answered_twice_usually_answer(store: SqliteStore) -> No
     assert await experience(store).answerers(alice.pubkey, [7]) == []
     no_events = StoredExperience(store.database, None, lambda: NOW)
     assert await no_events.answerers(alice.pubkey, [1]) == []
+
+
+async def test_a_relay_that_refuses_everything_is_not_first_without_a_name(
+    store: SqliteStore,
+) -> None:
+    """Questions of several names: all of them count."""
+    for n in range(6):
+        for query in (count.followers(f"{n + 1:02x}" * 32), count.reactions(f"{n + 1:02x}" * 32)):
+            await remember(
+                store,
+                query,
+                claim(A, ClaimStatus.REFUSED, 60.0),
+                claim(B, ago=60.0),
+                claim(B, ClaimStatus.TIMEOUT, 1.5 * DAY),
+            )
+    for name in ("", "followers"):
+        found = await experience(store).evidence([A, B], name)
+        assert [one.relay for one in rank([A, B], found)] == [B, A]

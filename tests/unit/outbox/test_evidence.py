@@ -50,7 +50,7 @@ def order(evidence: dict[str, RelayEvidence], *, turn: bool = False) -> list[str
 
 def test_without_evidence_the_order_of_the_list_stays() -> None:
     assert order({}) == [A, B, C, D]
-    assert [one.why for one in rank([A], {})] == ["never asked"]
+    assert [one.why for one in rank([A], {})] == ["no answer and no failure is known"]
 
 
 def test_the_relay_that_adds_most_comes_first_and_then_what_it_lacks() -> None:
@@ -97,7 +97,10 @@ def test_the_evidence_is_said_in_words() -> None:
         " shows ~50 % of confirmed people, adds ~50 %"
     )
     (why,) = (one.why for one in rank([A], {A: RelayEvidence(live=True, answerers=2)}))
-    assert why == "never asked, a monitor reached it, 2 people who often answer write to it"
+    assert (
+        why
+        == "no answer and no failure is known, a monitor reached it, 2 people who often answer write to it"
+    )
 
 
 EVIDENCE = st.builds(
@@ -225,3 +228,24 @@ def test_monitors_are_keys() -> None:
     assert RelayChoice(monitors=(PublicKey(key).encode(),)).monitors == (key,)
     with pytest.raises(InvalidIdentifier):
         RelayChoice(monitors=("nobody",))
+
+
+def test_one_host_by_two_urls_confirms_nothing() -> None:
+    def people(name: str, start: int, stop: int) -> bytes:
+        keys = [sha256(f"{name} {n}".encode()).hexdigest() for n in range(start, stop)]
+        return hll.from_pubkeys(keys, OFFSET)
+
+    questions = []
+    for n in range(3):
+        made_up = people(f"made up {n}", 0, 20_000)
+        questions.append(
+            {
+                A: people(f"real {n}", 0, 700),
+                B: people(f"real {n}", 300, 1_000),
+                "wss://evil.example/1": made_up,
+                "wss://evil.example/2": made_up,
+            }
+        )
+    shown = confirmed_people(questions)
+    assert shown[A][0] and shown[B][0]
+    assert shown["wss://evil.example/1"][0] == shown["wss://evil.example/2"][0] == 0
