@@ -97,9 +97,9 @@ def test_the_evidence_is_said_in_words() -> None:
         " shows ~50 % of confirmed people, adds ~50 %"
     )
     (why,) = (one.why for one in rank([A], {A: RelayEvidence(live=True, answerers=2)}))
-    assert (
-        why
-        == "no answer and no failure is known, a monitor reached it, 2 people who often answer write to it"
+    assert why == (
+        "no answer and no failure is known, a monitor reached it,"
+        " 2 people who often answer write to it"
     )
 
 
@@ -247,5 +247,6 @@ def test_one_host_by_two_urls_confirms_nothing() -> None:
             }
         )
     shown = confirmed_people(questions)
-    assert shown[A][0] and shown[B][0]
+    assert shown[A][0]
+    assert shown[B][0]
     assert shown["wss://evil.example/1"][0] == shown["wss://evil.example/2"][0] == 0
