@@ -107,6 +107,7 @@ class Overview(Page):
     def show(self, changed: set[str]) -> None:
         if changed & {"frame"}:
             self._place()
+            self.call_after_refresh(self._draw_panels)  # each has its new size by then
         if changed & {"watches", "link", "frame"}:
             self._list()
             self._look_soon()
@@ -186,6 +187,11 @@ class Overview(Page):
         width, height = panel.content_size
         if width and height:
             panel.update(panels.draw(name, self.host, width, height), layout=False)
+
+    def _draw_panels(self) -> None:
+        for name in panels.NAMES:
+            self._panel(name)
+        self._draw_people()
 
     def _draw_people(self) -> None:
         panel = self.query_one("#panel-people", Static)

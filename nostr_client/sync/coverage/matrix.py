@@ -252,7 +252,7 @@ def covered(
 
     `tested`: what samples of the relays' ids show; None: there were none. `vanished`: what relays
     serve from before a request to vanish; `vanish_doubt`: why this may be more. `since`: the time
-    (Unix seconds) before which nothing was looked at.
+    (Unix seconds) before which nothing was read.
     """
     gone = DeletedIds.of(one for one in events.values() if one.kind == DELETION)
     old = older(events.values())
