@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import tempfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -80,11 +82,14 @@ def test_the_cache_of_the_callers_java_is_trained(
     """A session names a Java of its own in the environment, and so another cache."""
     trained: list[dict[str, str]] = []
     monkeypatch.setenv("JAVA_HOME", "/the/callers")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # the job sets both for its process
+    monkeypatch.setattr(tempfile, "tempdir", None)
 
     def in_session(*_: Any) -> None:
         os.environ["JAVA_HOME"] = "/of/the/session"
 
     monkeypatch.setattr(job, "_in_session", in_session)
+    monkeypatch.setattr(job, "childless", contextlib.nullcontext)
     monkeypatch.setattr(job, "start_training", trained.append)
     (tmp_path / "a.jsonl").touch()
     job.run_job(
