@@ -46,9 +46,9 @@ def typed(tui: Driver) -> str:
 
 
 async def submit(tui: Driver) -> None:
-    """Enter, in a form of several parts as often as it has parts."""
+    """Enter, in a form of several parts as often as it has parts; a page takes none of them."""
     await tui.press("enter")
-    if not isinstance(tui.app.focused, Input):
+    if tui.app.screen.is_modal and not isinstance(tui.app.focused, Input):
         await tui.press("enter")
 
 
