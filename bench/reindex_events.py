@@ -24,7 +24,7 @@ from nostr_client.store.rows import TagHasher
 from nostr_client.store.save import Saver
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 VERSION = 2
 BATCH = 20_000
@@ -91,33 +91,34 @@ class Fast:
 
 def store_of(count: int) -> Path:
     """A store of `count` events, made on first use: its rows are those that a save would write."""
-    folder = Path(platformdirs.user_cache_dir("nostr-tally")) / "bench"
-    path = folder / f"reindex-v{VERSION}-{count}" / "store.db"
-    if path.exists():
-        return path
-    part = path.with_name("part.db")
-    part.parent.mkdir(parents=True, exist_ok=True)
-    part.unlink(missing_ok=True)
-    _fill(part, count)
-    os.replace(part, path)
-    return path
+    return _made(count, "store.db", _fill)
 
 
 def archive_of(count: int) -> Path:
     """JSONL of `count` events whose ids are right, made on first use; some have a text."""
+    return _made(count, "events.jsonl", _write_lines)
+
+
+def _made(count: int, name: str, make: Callable[[Path, int], None]) -> Path:
+    """A file of the cache; `make` writes it whole before it gets its name."""
     folder = Path(platformdirs.user_cache_dir("nostr-tally")) / "bench"
-    path = folder / f"reindex-v{VERSION}-{count}" / "events.jsonl"
+    path = folder / f"reindex-v{VERSION}-{count}" / name
     if path.exists():
         return path
-    part = path.with_name("part.jsonl")
+    part = path.with_name(f"part.{name}")
     part.parent.mkdir(parents=True, exist_ok=True)
+    part.unlink(missing_ok=True)
+    make(part, count)
+    os.replace(part, path)
+    return path
+
+
+def _write_lines(part: Path, count: int) -> None:
     rng = random.Random(count)
     with part.open("w", encoding="utf-8", newline="\n") as out:
         for event in Fast(count):
             words = rng.choices(TEXT, k=rng.randrange(30)) if event.kind in TEXTS else ()
             out.write(f"{_hashed(event, ' '.join(words)).to_json()}\n")
-    os.replace(part, path)
-    return path
 
 
 def _hashed(event: Event, content: str) -> Event:

@@ -107,6 +107,15 @@ def read_secret(path: Path) -> str:
     return text
 
 
+def write_private(path: Path, data: bytes) -> None:
+    """Write a file for its owner alone, whole or not at all. Raises OSError."""
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    part.unlink(missing_ok=True)  # of a killed process with this id
+    with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(data)
+    part.replace(path)
+
+
 def _check_mode(mode: int, path: Path) -> None:
     if stat.S_ISREG(mode) and mode & _OPEN_TO_OTHERS:
         raise InvalidInput(f"{path} can be read by others: chmod 600 it")

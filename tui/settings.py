@@ -5,10 +5,11 @@ One small JSON file in the user's state folder. A file that cannot be read count
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+
+from nostr_client.paths import write_private
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,7 +44,4 @@ def load(path: Path | None) -> TuiSettings:
 def save(path: Path, settings: TuiSettings) -> None:
     """Write the file whole, or leave the old one. Raises OSError."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    new = path.with_name(f"{path.name}.{os.getpid()}")
-    new.touch(mode=0o600)
-    new.write_bytes(msgspec.json.encode(settings))
-    new.replace(path)
+    write_private(path, msgspec.json.encode(settings))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import click
@@ -11,7 +10,7 @@ from agent.commands.options import chosen_file, config_options
 from nostr_client.cli.entry import OK, USAGE, run_async
 from nostr_client.cli.output import force_option, json_option, print_json, print_option, say
 from nostr_client.errors import InvalidInput, StoreError
-from nostr_client.paths import config_path
+from nostr_client.paths import config_path, write_private
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,13 +58,7 @@ def _write(path: Path, text: str, *, force: bool) -> None:
     if path.exists() and not force:
         raise InvalidInput(f"{path} is there; --force replaces it")
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    part.unlink(missing_ok=True)
-    with open(
-        os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
-    ) as f:
-        f.write(text)
-    part.replace(path)
+    write_private(path, text.encode())
 
 
 @click.command()

@@ -7,8 +7,8 @@ import socket
 import ssl
 from typing import TYPE_CHECKING, Final
 
-from nostr_client.codecs.relay_url import normalize
-from nostr_client.errors import InvalidInput, InvalidRelayURL, NetworkError
+from nostr_client.codecs.relay_url import normal_or_none, normalize
+from nostr_client.errors import InvalidInput, NetworkError
 from nostr_client.paths import check_secret_file
 
 if TYPE_CHECKING:
@@ -73,13 +73,7 @@ def allowed_origin(text: str) -> str:
 
 def normal_urls(urls: Iterable[str]) -> list[str]:
     """The normal forms of those of `urls` that are any."""
-    found = []
-    for url in urls:
-        try:
-            found.append(normalize(url))
-        except InvalidRelayURL:
-            continue
-    return found
+    return [url for text in urls if (url := normal_or_none(text)) is not None]
 
 
 class CannotListen(NetworkError):

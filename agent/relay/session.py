@@ -50,8 +50,8 @@ from nostr_client.codecs.messages import (
     parse_client_message,
 )
 from nostr_client.codecs.private_kinds import is_protected, reposts_protected
-from nostr_client.codecs.relay_url import normalize
-from nostr_client.errors import InvalidEvent, InvalidRelayURL, MalformedMessage, clip
+from nostr_client.codecs.relay_url import normal_or_none
+from nostr_client.errors import InvalidEvent, MalformedMessage, clip
 from nostr_client.store.base import SaveStatus
 
 if TYPE_CHECKING:
@@ -390,7 +390,7 @@ def auth_refusal(
         return f"invalid: AUTH takes an event of kind {CLIENT_AUTH}"
     if event.first_tag("challenge") != challenge:
         return "invalid: not the challenge of this connection"
-    if _normal(event.first_tag("relay")) not in urls:
+    if normal_or_none(event.first_tag("relay") or "") not in urls:
         return "invalid: the relay tag names another relay"
     if abs(event.created_at - now) > window_s:
         return f"invalid: created_at is more than {window_s} s from now"
@@ -399,10 +399,3 @@ def auth_refusal(
     except InvalidEvent as error:
         return f"invalid: {error}"
     return ""
-
-
-def _normal(url: str | None) -> str | None:
-    try:
-        return normalize(url or "")
-    except InvalidRelayURL:
-        return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets
 import subprocess
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -12,7 +11,13 @@ from agent.api.address import READ_SUFFIX
 from nostr_client.assertions.card_key import card_signer, check_key
 from nostr_client.codecs.keys import KeySigner
 from nostr_client.errors import InvalidInput
-from nostr_client.paths import LONGEST_SECRET, read_secret, token_path, user_path
+from nostr_client.paths import (
+    LONGEST_SECRET,
+    read_secret,
+    token_path,
+    user_path,
+    write_private,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -143,10 +148,5 @@ def make_token(path: Path) -> str:
         return read_secret(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     token = secrets.token_urlsafe(32)
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    with open(
-        os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii"
-    ) as f:
-        f.write(token + "\n")
-    part.replace(path)
+    write_private(path, f"{token}\n".encode())
     return token

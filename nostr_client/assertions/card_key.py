@@ -7,14 +7,13 @@ stored beside the link, in `FILE.client`, and later connections send no secret.
 from __future__ import annotations
 
 import hashlib
-import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from nostr_client.codecs.keys import KeySigner
 from nostr_client.errors import InvalidInput, RelayError
 from nostr_client.network.bunker import SCHEME, BunkerSigner, check_direct, read_link
-from nostr_client.paths import read_secret
+from nostr_client.paths import read_secret, write_private
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +48,7 @@ async def card_signer(
     client = before or KeySigner.generate()
     with _writing(beside):
         if before is None:
-            _store_client(asked, f"{client.nsec()}\n{mark}\n")
+            write_private(asked, f"{client.nsec()}\n{mark}\n".encode())
     try:
         signer = await BunkerSigner.connect(link, client, connection)
     except RelayError:
@@ -86,13 +85,3 @@ def _known_client(file: Path, mark: str) -> KeySigner | None:
     except OSError as error:
         raise InvalidInput(f"{file}: {error.strerror or error}") from error
     return KeySigner.from_nsec(key, str(file)) if of == mark else None
-
-
-def _store_client(file: Path, text: str) -> None:
-    """Write a file for its owner alone, whole or not at all."""
-    part = file.with_name(f"{file.name}.{os.getpid()}.part")
-    part.unlink(missing_ok=True)  # of a killed process with this id
-    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "w", encoding="ascii") as opened:
-        opened.write(text)
-    part.replace(file)

@@ -15,8 +15,8 @@ import msgspec
 from nostr_client.assertions.fields import FIELDS
 from nostr_client.codecs import nip19
 from nostr_client.codecs.event import EventTemplate, Tags
-from nostr_client.codecs.relay_url import normalize
-from nostr_client.errors import InvalidInput, InvalidRelayURL
+from nostr_client.codecs.relay_url import normal_or_none
+from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -84,16 +84,8 @@ def declared(
     name = f"{subject.kind}:{subject.field}"
     rows = [tag for tag in (*private, *event.tags) if tag[0] == name and len(tag) > 1]
     keys = [tag[1].lower() for tag in rows if nip19.looks_hex(tag[1])]
-    relays = [tag[2] for tag in rows if len(tag) > 2 and _is_relay(tag[2])]
+    relays = [tag[2] for tag in rows if len(tag) > 2 and normal_or_none(tag[2])]
     return (
         tuple(dict.fromkeys(keys))[:MOST_PROVIDERS],
         tuple(dict.fromkeys(relays))[:MOST_HINTS],
     )
-
-
-def _is_relay(text: str) -> bool:
-    try:
-        normalize(text)
-    except InvalidRelayURL:
-        return False
-    return True

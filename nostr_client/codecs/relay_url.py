@@ -49,6 +49,14 @@ def normalize(url: str) -> str:
 
 
 @lru_cache(4096)
+def normal_or_none(text: str) -> str | None:
+    """Return the normal form of a relay's URL; None for a text that is none."""
+    try:
+        return normalize(text)
+    except InvalidRelayURL:
+        return None
+
+
 def address(url: str) -> str:
     """The URL that is dialled and signed for: the path as it was typed, its final slash included.
 

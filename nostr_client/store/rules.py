@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nostr_client.codecs import kinds, relay_url
 from nostr_client.codecs.event import MAX_TIME
-from nostr_client.errors import InvalidRelayURL
 from nostr_client.store.base import SaveOutcome, SaveStatus
 
 if TYPE_CHECKING:
@@ -204,14 +203,7 @@ def is_id(text: str) -> bool:
 def vanishes_here(event: Event, urls: Collection[str]) -> bool:
     """True when a kind 62 event speaks to all relays, or to one of ours (normalised URLs)."""
     named = event.tag_values("relay")
-    return any(value == ALL_RELAYS or _normal(value) in urls for value in named)
-
-
-def _normal(url: str) -> str:
-    try:
-        return relay_url.normalize(url)
-    except InvalidRelayURL:
-        return ""
+    return any(value == ALL_RELAYS or relay_url.normal_or_none(value) in urls for value in named)
 
 
 def wrapped_for(event: Event) -> Iterator[str]:

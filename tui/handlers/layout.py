@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from nostr_client.errors import InvalidInput
+from tui.pages.layout import PANEL_TITLES, PANELS
 
 if TYPE_CHECKING:
     from tui.host import Host
-
-PANELS: Final = {
-    "plot": "Plot of the watch under the cursor",
-    "people": "People of that watch",
-    "alerts": "Alerts and warnings",
-    "relays": "Relays and their latency",
-    "syncs": "Syncs and their rate",
-    "counters": "Counters",
-}
 
 
 async def panels(host: Host, words: list[str]) -> None:
     """Switch the panels that are named, or choose them in a list."""
     now = host.settings.panels
-    on = tuple(PANELS) if now is None else now
-    names = tuple(PANELS.items())
+    on = PANELS if now is None else now
+    names = tuple(PANEL_TITLES.items())
     chosen = await _chosen(host, "Panels of the first page", names, on, words)
     if chosen is not None:
         host.remember(msgspec.structs.replace(host.settings, panels=chosen))

@@ -7,8 +7,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-PANELS: Final = ("plot", "people", "alerts", "relays", "syncs", "counters")
+PANEL_TITLES: Final = {
+    "plot": "Plot of the watch under the cursor",
+    "people": "People of that watch",
+    "alerts": "Alerts and warnings",
+    "relays": "Relays and their latency",
+    "syncs": "Syncs and their rate",
+    "counters": "Counters",
+}
 """All panels, the most important first: where there is no room, the last ones are left out."""
+
+PANELS: Final = tuple(PANEL_TITLES)
 
 OF_WATCH: Final = frozenset({"plot", "people"})
 """The panels of the watch under the cursor, which need most room."""

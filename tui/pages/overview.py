@@ -113,9 +113,9 @@ class Overview(Page):
             self._look_soon()
         watched = {"alerts"} if changed & {"watches", "log"} else set()
         for name in panels.NAMES:
-            if name in changed | watched or f"{name} shown" in changed or "frame" in changed:
+            if name in changed | watched or f"{name} shown" in changed:
                 self._panel(name)
-        if changed & {"link", "frame"}:
+        if changed & {"link"}:
             self._draw_people()
         if changed & {"counters", "link"}:
             self._count_soon()

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import random
 from collections import Counter, OrderedDict
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -121,6 +122,16 @@ def read_target(text: str) -> OutboxTarget:
             return OutboxTarget(author=author, hints=hints)
 
 
+class _Candidates(NamedTuple):
+    """What relays are chosen from: by target its author, the relays of the author's list, and those
+    of people who usually answer; by relay what is known of it."""
+
+    authors: Mapping[str, str | None]
+    named: Mapping[str, Sequence[str]]
+    also: Mapping[str, Sequence[str]]
+    evidence: Mapping[str, RelayEvidence]
+
+
 class RelayFinder:
     """Finds relay lists, and keeps them for `keep` seconds; a list not found is kept as well.
 
@@ -194,8 +205,19 @@ class RelayFinder:
         current: Mapping[str, Collection[str]] | None = None,
         turn: bool = False,
     ) -> dict[str, ChosenRelays]:
-        authors = await self._find_authors(targets)
-        named, also, evidence = await self._candidates(targets, authors)
+        found = await self._candidates(targets)
+        return self._chosen(targets, found, most_relays, current or {}, turn=turn)
+
+    def _chosen(
+        self,
+        targets: Mapping[str, OutboxTarget],
+        found: _Candidates,
+        most_relays: int | None = None,
+        current: Mapping[str, Collection[str]] = MappingProxyType({}),
+        *,
+        turn: bool = False,
+    ) -> dict[str, ChosenRelays]:
+        authors, named, also, evidence = found
         if turn:
             ((key, urls),) = named.items()
             one = choose(urls, self._choice, also=also.get(key, ()), evidence=evidence, turn=True)
@@ -207,7 +229,7 @@ class RelayFinder:
                 most_relays=most_relays,
                 also=also,
                 evidence=evidence,
-                current=current or {},
+                current=current,
             )
         return {
             key: one
@@ -222,26 +244,23 @@ class RelayFinder:
         Those of its author's list come first, then those of people who usually answer.
         """
         targets = {"": target}
-        authors = await self._find_authors(targets)
-        named, also, evidence = await self._candidates(targets, authors)
-        listed, added = list(named[""]), list(also.get("", ()))
-        chosen = await self._choose(targets)
-        return chosen[""], [
-            *rank(listed, evidence),
-            *rank([url for url in added if url not in listed], evidence),
+        found = await self._candidates(targets)
+        listed, added = found.named[""], found.also.get("", ())
+        return self._chosen(targets, found)[""], [
+            *rank(listed, found.evidence),
+            *rank([url for url in added if url not in listed], found.evidence),
         ]
 
-    async def _candidates(
-        self, targets: Mapping[str, OutboxTarget], authors: Mapping[str, str | None]
-    ) -> tuple[dict[str, Sequence[str]], dict[str, list[str]], dict[str, RelayEvidence]]:
-        """Return by target the relays of its list, and of those who answer, and what is known."""
+    async def _candidates(self, targets: Mapping[str, OutboxTarget]) -> _Candidates:
+        """Find what the relays of targets are chosen from."""
+        authors = await self._find_authors(targets)
         lists = await self.lists_of(author for author in authors.values() if author)
         named: dict[str, Sequence[str]] = {}
         for key, author in authors.items():
             found = lists.get(author) if author else None
             named[key] = found.read if found else ()
         also = await self._where_answers_are(targets, authors)
-        return named, also, await self._evidence(targets, named, also)
+        return _Candidates(authors, named, also, await self._evidence(targets, named, also))
 
     async def _where_answers_are(
         self, targets: Mapping[str, OutboxTarget], authors: Mapping[str, str | None]

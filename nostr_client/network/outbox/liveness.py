@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.kinds import RELAY_DISCOVERY
-from nostr_client.codecs.relay_url import normalize
-from nostr_client.errors import InvalidRelayURL
+from nostr_client.codecs.relay_url import normal_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -46,13 +45,6 @@ def live_relays(events: Iterable[Event], asked: Filter, now: float) -> set[str]:
         if not asked.matches(event) or event.created_at > now + AHEAD_S:
             continue
         for tag in event.tags:
-            if tag[0] == "d" and len(tag) > 1 and (url := _url(tag[1])) is not None:
+            if tag[0] == "d" and len(tag) > 1 and (url := normal_or_none(tag[1])) is not None:
                 found.add(url)
     return found
-
-
-def _url(text: str) -> str | None:
-    try:
-        return normalize(text)
-    except InvalidRelayURL:
-        return None

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from nostr_client.codecs.relay_url import normalize
-from nostr_client.errors import InvalidInput, InvalidRelayURL
+from nostr_client.codecs.relay_url import normal_or_none
+from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:
     from nostr_client.codecs.event import Event
@@ -45,7 +45,7 @@ def parse_relay_list(event: Event, *, most: int = MOST_LISTED) -> RelayList:
     for tag in event.tags:
         if tag[0] != "r" or len(tag) < 2:
             continue
-        url = _url(tag[1])
+        url = normal_or_none(tag[1])
         if url is None:
             invalid += 1
         elif url not in uses and len(uses) >= most:
@@ -60,13 +60,6 @@ def parse_relay_list(event: Event, *, most: int = MOST_LISTED) -> RelayList:
         surplus=surplus,
         invalid=invalid,
     )
-
-
-def _url(text: str) -> str | None:
-    try:
-        return normalize(text)
-    except InvalidRelayURL:
-        return None
 
 
 def _uses(tag: tuple[str, ...]) -> tuple[str, ...]:
