@@ -15,6 +15,8 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 PREFIX = "Programming Language :: Python :: "
 VERSIONS = [one.removeprefix(PREFIX) for one in PROJECT["classifiers"] if one.startswith(PREFIX)]
+BETWEEN = ("3.12", "3.13")
+"""Versions that have the wheels of 3.11 and of 3.14, so `make test-long` tries them."""
 FROM_SOURCE = ("pyspark", "nkeys")
 """Published as sources alone, for any Python: neither has a compiled part."""
 EXTRAS = sorted(set(PROJECT["optional-dependencies"]) - {"dev", "docs", "bench"})
@@ -40,7 +42,10 @@ def resolved(version: str, *extras: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    "version",
+    [pytest.param(one, marks=[pytest.mark.long] if one in BETWEEN else []) for one in VERSIONS],
+)
 def test_everything_resolves_from_wheels(version: str) -> None:
     found = resolved(version, *EXTRAS)
     new = tuple(map(int, version.split("."))) >= (3, 14)

@@ -60,9 +60,10 @@ class Driver:
         return not busy and not opening and not self.app.waiting and not self.app.key_queue.waiting
 
     async def press(self, *keys: str) -> None:
-        """Press keys one after the other, and wait for what they bring about."""
-        await self.pilot.press(*keys)
-        await self.settled()
+        """Press keys one after the other, and wait each time for what the key brings about."""
+        for key in keys:
+            await self.pilot.press(key)
+            await self.settled()
 
     async def type(self, text: str) -> None:
         """Put a text where the cursor is."""

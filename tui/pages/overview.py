@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from textual.containers import Container, Horizontal
@@ -26,7 +27,7 @@ from tui.widgets.plotting import SPANS
 from tui.workers import start
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from textual.widget import Widget
 
@@ -56,6 +57,17 @@ LOOK_EVERY_S: Final = 1.0
 SPAN: Final = "1d"
 MOST_POINTS: Final = 3000
 MOST_PEOPLE: Final = 60
+
+
+class Panel(Static):
+    """A panel whose text fits its size: it is drawn again once it has a new size."""
+
+    def __init__(self, draw_text: Callable[[], None], **options: Any) -> None:
+        super().__init__(**options)
+        self._draw_text = draw_text
+
+    def on_resize(self) -> None:
+        self._draw_text()
 
 
 class Overview(Page):
@@ -89,10 +101,10 @@ class Overview(Page):
         with Container(id="below"):
             with Horizontal(id="upper"):
                 yield Container(id="panel-plot", classes="panel")
-                yield Static(id="panel-people", classes="panel")
+                yield Panel(self._draw_people, id="panel-people", classes="panel")
             with Horizontal(id="panels"):
                 for name in panels.NAMES:
-                    yield Static(id=f"panel-{name}", classes="panel")
+                    yield Panel(partial(self._panel, name), id=f"panel-{name}", classes="panel")
 
     def on_mount(self) -> None:
         self.query_one("#watches").focus()
@@ -107,7 +119,6 @@ class Overview(Page):
     def show(self, changed: set[str]) -> None:
         if changed & {"frame"}:
             self._place()
-            self.call_after_refresh(self._draw_panels)  # each has its new size by then
         if changed & {"watches", "link", "frame"}:
             self._list()
             self._look_soon()
@@ -187,11 +198,6 @@ class Overview(Page):
         width, height = panel.content_size
         if width and height:
             panel.update(panels.draw(name, self.host, width, height), layout=False)
-
-    def _draw_panels(self) -> None:
-        for name in panels.NAMES:
-            self._panel(name)
-        self._draw_people()
 
     def _draw_people(self) -> None:
         panel = self.query_one("#panel-people", Static)

@@ -113,8 +113,8 @@ def fuzz(examples: int) -> list[list[str | bytes]]:
     return sent
 
 
-def test_2000_hostile_frames() -> None:
-    fuzz(100)
+def test_600_hostile_frames() -> None:
+    fuzz(30)
 
 
 @pytest.mark.long

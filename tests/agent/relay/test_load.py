@@ -67,8 +67,8 @@ async def under_load(tmp_path: Path, seconds: int) -> None:
     assert memory < MEMORY_MB
 
 
-async def test_10_seconds(tmp_path: Path) -> None:
-    await under_load(tmp_path, 10)
+async def test_4_seconds(tmp_path: Path) -> None:
+    await under_load(tmp_path, 4)
 
 
 @pytest.mark.long

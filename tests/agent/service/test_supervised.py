@@ -58,7 +58,7 @@ interval = "10s"
 
 @pytest.mark.interop
 async def test_kill_9_loses_nothing_and_counts_nothing_twice(tmp_path: Path) -> None:
-    await killed(tmp_path, times=5, every=4.0)
+    await killed(tmp_path, times=3, every=2.0)
 
 
 @pytest.mark.long
