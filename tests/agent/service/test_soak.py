@@ -1,4 +1,4 @@
-"""Days and a month of the agent: nothing leaks or is lost, every watch is on time, the log is small."""
+"""Days and a month of the agent: nothing is lost or leaks, and each watch is on time."""
 
 from __future__ import annotations
 
