@@ -119,6 +119,9 @@ class TallyApp(App[None]):
         `brings`: what was started with this application, and is waited for.
         """
         super().__init__(ansi_color=True if no_color else None)
+        for one in OWN:
+            self.register_theme(one)
+        self.theme = theme  # before there is anything to restyle
         self.model = Model()
         self.glyphs = ASCII if ascii_only else UNICODE
         self.now = now
@@ -138,7 +141,6 @@ class TallyApp(App[None]):
         self._noted_at = now()
         self._own_agent = own_agent
         self._has_digest = False
-        self._wanted_theme = theme
         self._changed: set[str] = set()
         self._last_error_at: dict[str, float] = {}
         """When each page last reported an error by itself."""
@@ -156,9 +158,6 @@ class TallyApp(App[None]):
 
     def on_mount(self) -> None:
         """Draw; the agent is looked for beside it."""
-        for theme in OWN:
-            self.register_theme(theme)
-        self.theme = self._wanted_theme
         self.set_class(self.glyphs is ASCII, "-ascii")
         self.set_interval(TICK_S, self._tick)
         start(self, self.link.run)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from textual.color import Color
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 LEAST: Final = 4.5
 """WCAG 2.2, success criterion 1.4.3: the contrast of text with what is behind it."""
@@ -76,15 +76,15 @@ def _opaque(text: str, behind: Color) -> Color:
 def _adjusted(ink: Color, grounds: Iterable[Color]) -> Color:
     """Return the ink, as little changed towards white or black as is legible on all grounds."""
     behind = list(grounds)
-    tries = [
-        ink.blend(Color(*end), step / STEPS)
-        for step in range(STEPS + 1)
-        for end in ((255, 255, 255), (0, 0, 0))
-    ]
-    return next(
-        (one for one in tries if _worst(one, behind) >= LEAST),
-        max(tries, key=lambda one: _worst(one, behind)),
-    )
+    found = next((one for one in _blends(ink) if _worst(one, behind) >= LEAST), None)
+    return found or max(_blends(ink), key=lambda one: _worst(one, behind))
+
+
+def _blends(ink: Color) -> Iterator[Color]:
+    """Yield the ink in steps towards white and black, the least changed first."""
+    for step in range(STEPS + 1):
+        for end in (Color(255, 255, 255), Color(0, 0, 0)):
+            yield ink.blend(end, step / STEPS)
 
 
 def _worst(ink: Color, grounds: Iterable[Color]) -> float:
