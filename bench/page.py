@@ -18,12 +18,14 @@ HEAD = """# Benchmarks
 
 <!-- Made by `make bench-page` of what `make bench` left in bench/results/. -->
 
-This page is for readers who ask how fast nostr-tally is, and beside what. `make bench` runs every
-benchmark on your machine, and `make bench-page` writes this page from the results.
+This page is for readers who ask how fast nostr-tally is, compared with other projects. `make
+bench` runs every benchmark on your machine, and `make bench-page` writes this page from the
+results.
 
-A peer runs beside ours in the same run on the same machine. A ratio above 1 is in our favour. Times
-are CPU time unless a line says otherwise, as the machine may do other work; wall times suffer from
-such work. A target is our own. A result that missed its target is listed too.
+A benchmark measures our code and the code of another project (the peer) in the same run on the
+same machine. A ratio above 1 means that our result is better. Times are CPU time unless a row
+says otherwise, because other programs on the machine make wall times longer. We set each target
+ourselves, and the page also lists each missed target.
 """
 
 
@@ -50,8 +52,8 @@ def _origin(documents: list[dict[str, Any]]) -> list[str]:
         return []
     of = "\n".join(f"- {commit}: {', '.join(benches)}" for commit, benches in names.items())
     return [
-        "The figures are of these commits, not of the newest code. Later commits may be faster\n"
-        f"or slower. A section shows the load of the machine if it was recorded.\n\n{of}\n"
+        "The list shows which commit each section measured. Later commits may be faster or slower."
+        f"\n\n{of}\n"
     ]
 
 
