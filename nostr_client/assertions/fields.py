@@ -52,7 +52,9 @@ _COMMENTS: Final = CardField(
     "NIP-22, at any depth). Mentions do not count.",
 )
 _QUOTES: Final = CardField(
-    name="quote_cnt", unit="events", counts="Notes and comments (kinds 1, 1111) with its `q` tag."
+    name="quote_cnt",
+    unit="events",
+    counts="Notes and comments (kinds 1, 1111) with a `q` tag for the event.",
 )
 _REPOSTS: Final = CardField(
     name="repost_cnt", unit="people", counts="Authors of reposts (kinds 6 and 16, NIP-18)."
@@ -60,18 +62,18 @@ _REPOSTS: Final = CardField(
 _REACTIONS: Final = CardField(
     name="reaction_cnt",
     unit="people",
-    counts="Authors of reactions (kind 7) to it, dislikes among them; the last `e` says what a "
-    "reaction is to (NIP-25).",
+    counts="Authors of reactions (kind 7), including dislikes. A reaction is to the "
+    "event of its last `e` tag (NIP-25).",
 )
 _ZAPS: Final = (
     CardField(
         name="zap_cnt",
         unit="payments",
-        counts="Zap receipts (kind 9735) for it that pay its author or one of its `zap` tags, each "
-        "payment once.",
+        counts="Zap receipts (kind 9735) for the event that pay its author or a person "
+        "of its `zap` tags, each payment once.",
         zaps=True,
     ),
-    CardField(name="zap_amount", unit="sats", counts="What those zaps paid.", zaps=True),
+    CardField(name="zap_amount", unit="sats", counts="Sum of these payments.", zaps=True),
 )
 _OF_EVENT: Final = (_COMMENTS, _QUOTES, _REPOSTS, _REACTIONS, *_ZAPS)
 
@@ -80,14 +82,14 @@ FIELDS: Final[dict[int, tuple[CardField, ...]]] = {
         CardField(
             name="rank",
             unit="0 to 100",
-            counts="How near the person is to the key whose web of trust the provider uses, by "
-            "public follow and mute lists.",
+            counts="Rank of the person in the web of trust of a key that the provider "
+            "chooses, from public follow and mute lists.",
             personal=True,
         ),
         CardField(
             name="followers",
             unit="people",
-            counts="Authors whose newest follow list (kind 3) names the key.",
+            counts="Authors whose newest follow list (kind 3) contains the key.",
         ),
         CardField(
             name="first_created_at",
@@ -103,12 +105,12 @@ FIELDS: Final[dict[int, tuple[CardField, ...]]] = {
         CardField(
             name="reactions_cnt",
             unit="events",
-            counts="Reactions (kind 7) that name the key in their last `p` tag (NIP-25).",
+            counts="Reactions (kind 7) whose last `p` tag is the key (NIP-25).",
         ),
         CardField(
             name="zap_amt_recd",
             unit="sats",
-            counts="What zaps (kind 9735) paid the key, each payment once.",
+            counts="Sum of the zaps (kind 9735) to the key, each payment once.",
             zaps=True,
         ),
         CardField(
@@ -117,13 +119,13 @@ FIELDS: Final[dict[int, tuple[CardField, ...]]] = {
         CardField(
             name="zap_avg_amt_day_recd",
             unit="sats",
-            counts="The amount received, by the days since the first of these payments.",
+            counts="The amount received, divided by the days since the first of these payments.",
             zaps=True,
         ),
         CardField(
             name="zap_amt_sent",
             unit="sats",
-            counts="What zaps that the key asked for paid.",
+            counts="Sum of the zaps whose zap request the key signed, each payment once.",
             personal=True,
             zaps=True,
         ),
@@ -137,7 +139,7 @@ FIELDS: Final[dict[int, tuple[CardField, ...]]] = {
         CardField(
             name="zap_avg_amt_day_sent",
             unit="sats",
-            counts="The amount sent, by the days since the first of these payments.",
+            counts="The amount sent, divided by the days since the first of these payments.",
             personal=True,
             zaps=True,
         ),
@@ -156,19 +158,21 @@ FIELDS: Final[dict[int, tuple[CardField, ...]]] = {
         CardField(
             name="t",
             unit="hashtags",
-            counts="The five hashtags that most of its notes (kind 1) carry, then by name.",
+            counts="The five most frequent hashtags in the key's notes (kind 1); of equally "
+            "frequent hashtags, the first by name.",
             personal=True,
         ),
         CardField(
             name="active_hours_start",
             unit="hour of the day, UTC",
-            counts="Start of the fewest hours in a row that hold four fifths of its notes.",
+            counts="Start of the shortest time of the day, in full hours, with four fifths "
+            "of the key's notes.",
             personal=True,
         ),
         CardField(
             name="active_hours_end",
             unit="hour of the day, UTC",
-            counts="End of these hours.",
+            counts="End of this time.",
             personal=True,
         ),
     ),
@@ -183,7 +187,7 @@ FIELDS: Final[dict[int, tuple[CardField, ...]]] = {
         CardField(
             name="reaction_cnt",
             unit="people",
-            counts="Authors of reactions (kind 17, NIP-25) with its `i` tag.",
+            counts="Authors of reactions (kind 17, NIP-25) whose `i` tag is the identifier.",
         ),
     ),
 }
