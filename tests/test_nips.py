@@ -42,7 +42,7 @@ def test_the_rows_are_in_order() -> None:
 
 def test_the_readme_lists_what_the_page_lists() -> None:
     rows = readme()
-    assert rows.pop("By the local relay") == served()
+    assert rows.pop("Supported by the local relay") == served()
     ours = {int(nip) for nip, sdk, _ in ROWS if sdk not in ("no", "–")}
     assert set.union(*rows.values()) == ours
 
