@@ -55,8 +55,8 @@ def _print_matrix(pairs: dict[tuple[str, str], SharedPeople]) -> None:
 
 
 def _cell(one: SharedPeople) -> str:
-    """Return text such as `1,204 (41 %)`, `~900 (30-52 %)` or `few (0-4 %)`."""
+    """Return text such as `1,204 (41 %)`, `~900 (30-52 %)` or `maybe none (0-4 %)`."""
     if one.exact:
         return f"{one.people:,} ({100 * one.jaccard:.0f} %)"
-    people = "few" if one.noise else f"~{one.people:,}"
+    people = "maybe none" if one.noise else f"~{one.people:,}"
     return f"{people} ({math.floor(100 * one.low)}-{math.ceil(100 * one.high)} %)"
