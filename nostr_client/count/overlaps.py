@@ -31,8 +31,8 @@ NOT_USED: Final = "its registers are left out of the number"
 NO_OTHER: Final = "no other relay shows its people"
 
 _MOST_PAIRS: Final = 4096
-"""Pairs of registers whose comparison is remembered: each takes some 5 ms, and most stay alike
-between two rounds of a watch. A pair takes about 0.7 kB."""
+"""Pairs of registers whose comparison is remembered: each takes 1 to 5 ms, and most pairs do not
+change between two rounds of a watch. A pair takes about 0.7 kB."""
 
 
 class _RelayPeople(NamedTuple):
@@ -47,7 +47,7 @@ class _RelayPeople(NamedTuple):
 def overlaps_of(result: CountResult) -> RelayOverlaps:
     """Return every pair of relays whose people can be compared, and why the others cannot.
 
-    Some 5 ms for each pair of registers.
+    Each new pair of registers takes 1 to 5 ms.
     """
     parts = {one.relay: one for one in result.merged.parts}
     claims = {one.relay: one for one in result.merged.claims}
