@@ -1,8 +1,9 @@
 """`make screenshots` takes pictures of the terminal application over the running demonstration.
 
 It writes an SVG of each page, and a PNG of `nostr-tui --serve` in Chromium, into docs/assets. The
-page of coverages, and the first page in four sizes, show what the tests' agent knows: nobody of the
-demonstration writes much. `python scripts/screenshots.py sizes` writes only those.
+pages of coverages and overlaps, and the first page in four sizes, show what the tests' agent knows:
+nobody of the demonstration writes much. `python scripts/screenshots.py sizes` writes only the
+sizes, and `python scripts/screenshots.py matrices` only the two pages.
 """
 
 from __future__ import annotations
@@ -36,11 +37,14 @@ PICTURES: Final = {
 }
 """Height in lines, so that each picture is full, and the keys that open the page."""
 
+MATRICES: Final = {"coverage": (18, ("v",)), "overlap": (22, ("enter", "o", "down", "down"))}
+"""The same, of pages over the tests' agent."""
+
 
 async def main() -> None:
     """Wait until the demonstration has something to show, and take the pictures."""
     TARGET.mkdir(parents=True, exist_ok=True)
-    await coverage()
+    await matrices()
     await sizes()
     async with embedded_agent(DEMO) as one:
         await one.place()
@@ -53,13 +57,14 @@ async def main() -> None:
         (TARGET / "tui-browser.png").write_bytes(await _browser(one))
 
 
-async def coverage() -> None:
-    """Take the picture of the matrix of relays by kinds."""
+async def matrices() -> None:
+    """Take the pictures of the heat maps: relays by kinds, and relays by relays."""
     with served() as api:
         api.use(Recorded())
-        async with driving(api.api.url, (WIDTH, 18), toasts=False) as tui:
-            await tui.press("v")
-            (TARGET / "tui-coverage.svg").write_text(plain(await tui.picture()), "utf-8")
+        for name, (height, keys) in MATRICES.items():
+            async with driving(api.api.url, (WIDTH, height), toasts=False) as tui:
+                await tui.press(*keys)
+                (TARGET / f"tui-{name}.svg").write_text(plain(await tui.picture()), "utf-8")
 
 
 async def sizes() -> None:
@@ -106,4 +111,5 @@ def plain(svg: str) -> str:
 
 
 if __name__ == "__main__":
-    asyncio.run(sizes() if sys.argv[1:] == ["sizes"] else main())
+    parts = {"sizes": sizes, "matrices": matrices}
+    asyncio.run(parts.get("".join(sys.argv[1:]), main)())

@@ -12,8 +12,9 @@ from tui.handlers import counters, jobs, layout, navigation, watches
 from tui.host import Action
 
 W, WATCHES = ("watch",), ("overview", "watch")
-TABLES = ("overview", "relays", "syncs", "counters", "coverage", "log")
-READABLE = ("relays", "syncs", "counters", "coverage", "log", "reindex")
+OVERLAP = ("overlap",)
+TABLES = ("overview", "relays", "syncs", "counters", "coverage", *OVERLAP, "log")
+READABLE = ("relays", "syncs", "counters", "coverage", *OVERLAP, "log", "reindex")
 REINDEX = ("reindex",)
 COVERAGE = ("coverage",)
 A = Action
@@ -56,7 +57,7 @@ ACTIONS: Final = (
         "Re-count",
         "Ask every relay of the watch again, now.",
         watches.recount,
-        WATCHES,
+        (*WATCHES, *OVERLAP),
         "[NAME]",
         footer=70,
         writes=True,
@@ -113,6 +114,16 @@ ACTIONS: Final = (
         footer=60,
     ),
     A(
+        "watch overlap",
+        "o",
+        "Overlap",
+        "Show how many people each pair of relays shares.",
+        watches.overlap,
+        W,
+        "[NAME]",
+        footer=58,
+    ),
+    A(
         "watch remove",
         "delete,x",
         "Remove",
@@ -136,9 +147,9 @@ ACTIONS: Final = (
         "back",
         "escape,backspace",
         "Back",
-        "Back to all watches.",
+        "Back to all watches, or to the watch.",
         navigation.back,
-        (*W, *REINDEX, *COVERAGE),
+        (*W, *OVERLAP, *REINDEX, *COVERAGE),
         footer=75,
     ),
     A(

@@ -26,6 +26,7 @@ from tui.model import Model
 from tui.pages.counters import CountersPage
 from tui.pages.coverage import CoveragePage
 from tui.pages.log import LogPage
+from tui.pages.overlap import OverlapPage
 from tui.pages.overview import Overview
 from tui.pages.page import EVERYTHING, Page
 from tui.pages.reindex import ReindexPage
@@ -52,6 +53,9 @@ if TYPE_CHECKING:
     from tui.settings import TuiSettings
 
 T = TypeVar("T")
+
+OF_A_WATCH = ("watch", "overlap")
+"""The pages about the watch that `watched` names."""
 
 REDRAWS_A_SECOND = 10
 """News that come faster wait for each other: more than this nobody can read."""
@@ -90,6 +94,7 @@ class TallyApp(App[None]):
     MODES: ClassVar[dict[str, Any]] = {
         "overview": Overview,
         "watch": WatchPage,
+        "overlap": OverlapPage,
         "relays": RelaysPage,
         "syncs": SyncsPage,
         "counters": CountersPage,
@@ -285,7 +290,7 @@ class TallyApp(App[None]):
     @property
     def watch_name(self) -> str:
         """The watch that an action without a name is about."""
-        return self.watched if self.page_name == "watch" else self.pointed_on("overview")
+        return self.watched if self.page_name in OF_A_WATCH else self.pointed_on("overview")
 
     def pointed_on(self, page: str) -> str:
         """What the cursor of a page is on, or ""."""
@@ -293,7 +298,7 @@ class TallyApp(App[None]):
 
     async def go(self, page: str) -> None:
         """Bring a page to the front."""
-        if page == "watch" and not self.watched:
+        if page in OF_A_WATCH and not self.watched:
             self.watched = self.pointed_on("overview")
         if page != self.page_name:
             await self.switch_mode(page)

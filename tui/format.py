@@ -206,6 +206,12 @@ def percent(part: float) -> str:
     return f"{math.floor(round(part * 100, 6))}%"
 
 
+def percent_range(low: float, high: float, glyphs: Glyphs = UNICODE) -> str:
+    """Two parts of 1 as a range without decimals, rounded outwards."""
+    most = math.ceil(round(high * 100, 6))
+    return f"{percent(low)[:-1]}{glyphs.dash}{most}%"
+
+
 def of(part: int, whole: int, width: int) -> str:
     """How many of how many; as a share where that is too long."""
     text = f"{part}/{whole}"

@@ -167,6 +167,10 @@ class AgentApi:
     async def claims(self, name: Name, relay: RelayUrl) -> schema.PastClaims:
         """What one relay of a watch answered: the last of each day, newest first."""
 
+    @route("GET", "/v1/watches/{name}/overlap", takes=90.0)
+    async def overlaps(self, name: Name) -> schema.WatchOverlaps:
+        """How many people each pair of a watch's relays shares; no relay is asked."""
+
     @route("GET", "/v1/watches/{name}/history")
     async def history(
         self,

@@ -40,7 +40,16 @@ from agent.api.shapes import (
 from agent.specs import CoverageSpec, SyncSpec
 from nostr_client.assertions.report import Asserted
 from nostr_client.codecs.nip11 import RelayInfo
-from nostr_client.count.figures import CountReport, Figure, PastClaim, WeighedClaim, Within
+from nostr_client.count.figures import (
+    CountReport,
+    Figure,
+    PastClaim,
+    RelayOverlaps,
+    SharedPeople,
+    UncomparedRelay,
+    WeighedClaim,
+    Within,
+)
 from nostr_client.counters.lineage import Arrival
 from nostr_client.counters.shown import Audit, Counter, Integer
 from nostr_client.network.relay_state import Capabilities
@@ -164,6 +173,12 @@ class PastClaims(ResponseBody, frozen=True):
     watch: str
     relay: str
     claims: tuple[PastClaim, ...]
+
+
+class WatchOverlaps(RelayOverlaps, ResponseBody, frozen=True):
+    """The people that each pair of a watch's relays shares, by the claims in its number."""
+
+    watch: str
 
 
 class CountBody(RequestBody, frozen=True):
@@ -364,6 +379,7 @@ __all__ = [
     "ResponseBody",
     "Retention",
     "Scope",
+    "SharedPeople",
     "StateSnapshot",
     "Store",
     "Stream",
@@ -372,7 +388,9 @@ __all__ = [
     "Subject",
     "Sync",
     "Syncs",
+    "UncomparedRelay",
     "WatchHistory",
+    "WatchOverlaps",
     "WatchState",
     "Watches",
     "WeighedClaim",

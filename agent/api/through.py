@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from agent.api import schema
     from agent.config.check import Path as Where
-    from nostr_client.count.figures import CountReport
+    from nostr_client.count.figures import CountReport, RelayOverlaps
     from nostr_client.counters.shown import Audit, Counter
     from nostr_client.sync.coverage_report import CoverageRun
     from nostr_client.watch.definition import Watch
@@ -113,6 +113,9 @@ class ThroughAgent:
 
     async def explain(self, name: str) -> CountReport:
         return await self._client.explain(name)
+
+    async def overlaps(self, name: str) -> RelayOverlaps:
+        return await self._client.overlaps(name)
 
     async def points(self, name: str, since: int) -> list[Point]:
         return list((await self._client.history(name, since=float(since), limit=MOST)).points)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from dataclasses import replace
@@ -27,6 +28,7 @@ from agent.syncing import KIND as SYNC
 from nostr_client import __version__
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.count.claims.changes import past_answers
+from nostr_client.count.overlaps import overlaps_of
 from nostr_client.count.queries import target_of
 from nostr_client.errors import InvalidInput, RelayError
 from nostr_client.sync.coverage import history as coverage_runs
@@ -234,6 +236,14 @@ class AgentBackend(CounterBackend):
         key, url = self._agent.engine.watches[name].key, normalize(relay)
         found = await self._read(lambda conn: past_answers(conn, key, url))
         return schema.PastClaims(watch=name, relay=relay, claims=tuple(found))
+
+    async def overlaps(self, name: str) -> schema.WatchOverlaps:
+        self._watched(name)
+        result = await self._agent.engine.explain(name)
+        found = await asyncio.to_thread(overlaps_of, result)  # milliseconds for each pair
+        return schema.WatchOverlaps(
+            watch=name, overlaps=found.overlaps, uncompared=found.uncompared
+        )
 
     async def history(
         self, name: str, since: float = 0.0, limit: int = 2000

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from nostr_client import hll
 from nostr_client.cli.count_enough import enough_option, unasked_lines
-from nostr_client.cli.count_overlap import overlap_dict, show_overlap
+from nostr_client.cli.count_overlap import overlap_fields, overlap_option, show_overlap
 from nostr_client.cli.entry import run_async
 from nostr_client.cli.filteroptions import Conditions, filter_options
 from nostr_client.cli.key import key_file_option, optional_signer
@@ -46,6 +46,7 @@ from nostr_client.codecs import nip19
 from nostr_client.codecs.display import plural, said
 from nostr_client.codecs.profiles import person
 from nostr_client.count.merge import Claim, CountUnit, Figure
+from nostr_client.count.overlaps import overlaps_of
 from nostr_client.errors import InvalidInput, MissingExtra, clip
 
 if TYPE_CHECKING:
@@ -234,7 +235,7 @@ def _sats(amount: Figure) -> str:
 )
 @provider_option
 @enough_option
-@click.option("--overlap", is_flag=True, help="Print how many people each pair of relays shares.")
+@overlap_option
 @trust_option
 @trusted_option
 @store_option
@@ -310,7 +311,7 @@ def _shower(named: Sequence[str], *, as_json: bool, overlap: bool) -> Show:
     ) -> None:
         if as_json:
             found = {} if asserted is None else {"assertions": [o.to_dict() for o in asserted]}
-            more = overlap_dict(result) if overlap else {}
+            more = overlap_fields(overlaps_of(result)) if overlap else {}
             print_json(result.to_dict() | more | found)
         elif len(named) > 1:
             near = f"; {result.within.line(people)}" if result.within else ""
@@ -318,7 +319,7 @@ def _shower(named: Sequence[str], *, as_json: bool, overlap: bool) -> Show:
         else:
             show(result, people=people)
         if overlap and not as_json:
-            show_overlap(result)
+            show_overlap(overlaps_of(result))
         if asserted is not None and not as_json:
             show_asserted(asserted, result)
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
     from nostr_client.assertions.report import Asserted
-    from nostr_client.count.figures import CountReport
+    from nostr_client.count.figures import CountReport, RelayOverlaps
     from nostr_client.counters.shown import Audit, Counter
     from nostr_client.sync.coverage_report import CoverageRun
     from nostr_client.watch.definition import Watch
@@ -120,6 +120,8 @@ class WatchCommands(Protocol):
     async def watch(self, name: str) -> StoredWatch: ...
 
     async def explain(self, name: str) -> CountReport: ...
+
+    async def overlaps(self, name: str) -> RelayOverlaps: ...
 
     async def points(self, name: str, since: int) -> list[Point]: ...
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from nostr_client.cli import series
+from nostr_client.cli.count_overlap import overlap_fields, overlap_option, show_overlap
 from nostr_client.cli.entry import CommandGroup, run_async
 from nostr_client.cli.filteroptions import Conditions, filter_options
 from nostr_client.cli.output import (
@@ -43,7 +44,7 @@ from nostr_client.errors import InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nostr_client.count.figures import CountReport
+    from nostr_client.count.figures import CountReport, RelayOverlaps
     from nostr_client.watch import Point, Watch
     from nostr_client.watch.definition import AlertSpec
 
@@ -219,17 +220,18 @@ def _as_dict(one: StoredWatch) -> dict[str, Any]:
 
 @watch.command()
 @click.argument("name")
+@overlap_option
 @place_option
 @json_option
-def show(name: str, place: StoreOrAgent, as_json: bool) -> None:
+def show(name: str, overlap: bool, place: StoreOrAgent, as_json: bool) -> None:
     """Show the claims behind the number of a watch; no relay is asked."""
-    kept, found = run_async(_show(place, name))
+    kept, found, shared = run_async(_show(place, name, overlap=overlap))
     if as_json:
         import msgspec
 
         asserted = [one.to_dict() for one in kept.asserted]
         more = {"counted": msgspec.to_builtins(found), "assertions": asserted}
-        print_json(_as_dict(kept) | more)
+        print_json(_as_dict(kept) | more | (overlap_fields(shared) if shared else {}))
         return
     say_claims(found)
     console().print(str(found), style="bold", soft_wrap=True)
@@ -243,6 +245,8 @@ def show(name: str, place: StoreOrAgent, as_json: bool) -> None:
         click.echo(
             f"{sparkline(kept.spark, len(kept.spark))}  until {series.moment(kept.newest.at)}"
         )
+    if shared is not None:
+        show_overlap(shared)
 
 
 def say_claims(found: CountReport) -> None:
@@ -284,9 +288,12 @@ async def _list(place: StoreOrAgent) -> list[StoredWatch]:
         return await watches.watches()
 
 
-async def _show(place: StoreOrAgent, name: str) -> tuple[StoredWatch, CountReport]:
+async def _show(
+    place: StoreOrAgent, name: str, *, overlap: bool
+) -> tuple[StoredWatch, CountReport, RelayOverlaps | None]:
     async with watches_at(place, merges=True) as watches:
-        return await watches.watch(name), await watches.explain(name)
+        shared = await watches.overlaps(name) if overlap else None
+        return await watches.watch(name), await watches.explain(name), shared
 
 
 async def _remove(place: StoreOrAgent, name: str) -> None:

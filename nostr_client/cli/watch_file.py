@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nostr_client.cli.place import WatchCommands
-    from nostr_client.count.figures import CountReport
+    from nostr_client.count.figures import CountReport, RelayOverlaps
+    from nostr_client.count.result import CountResult
     from nostr_client.watch.definition import Watch
     from nostr_client.watch.digest import WatchDigest
     from nostr_client.watch.history import Point
@@ -88,17 +89,25 @@ class FileWatches:
         return StoredWatch(shown(watch), asked, points[-1], moved.spark)
 
     async def explain(self, name: str) -> CountReport:
+        made, asked = await self._get(name)
+        return (await self._result(made, asked)).counted(made.left_out)
+
+    async def overlaps(self, name: str) -> RelayOverlaps:
+        from nostr_client.count.overlaps import overlaps_of
+
+        return overlaps_of(await self._result(*await self._get(name)))
+
+    async def _result(self, made: Watch, asked: int | None) -> CountResult:
+        """Return the number of a watch from the claims in the store."""
         from nostr_client.count.procedure import CountEngine
 
-        made, asked = await self._get(name)
-        result = await CountEngine(book=self._book.claims).explain(
+        return await CountEngine(book=self._book.claims).explain(
             made.question,
             await self._asked_of(made, asked),
             policy=made.trust,
             trusted=made.trusted,
             left_out=made.left_out,
         )
-        return result.counted(made.left_out)
 
     async def _asked_of(self, made: Watch, asked: int | None) -> dict[str, str] | None:
         """Return the relays of a watch by normalised URL: its own, else those that it last asked.

@@ -176,3 +176,38 @@ class CountReport(msgspec.Struct, frozen=True, kw_only=True):
             return f"{name}: not known ({answered})"
         unit = "events" if self.unit == "events" else "distinct authors"
         return f"{name}: {said(self.figure)} {unit} ({answered})"
+
+
+class SharedPeople(msgspec.Struct, frozen=True, kw_only=True):
+    """Two relays: `people` are on both, `jaccard` is their share of all on either, from 0 to 1.
+
+    `exact`: both relays were read, and neither can have changed since; `low` and `high` then are
+    `jaccard`. Otherwise they are its 95 % interval by registers. If both relays were read, one of
+    them in an earlier round, they include people who may be gone, and not people whose old events
+    came late. `noise`: the pair is not exact, and perhaps nobody is on both, as `low` is 0.
+    """
+
+    relays: tuple[str, str]
+    people: int
+    jaccard: float
+    low: float
+    high: float
+    exact: bool
+    noise: bool = False
+
+
+class UncomparedRelay(msgspec.Struct, frozen=True, kw_only=True):
+    """A relay whose people cannot be compared with those of other relays, and why."""
+
+    relay: str
+    why: str
+
+
+class RelayOverlaps(msgspec.Struct, frozen=True, kw_only=True):
+    """The people that each pair of relays shares; relays without people to compare have a reason.
+
+    Every relay of a count is in one of the two lists.
+    """
+
+    overlaps: tuple[SharedPeople, ...]
+    uncompared: tuple[UncomparedRelay, ...]

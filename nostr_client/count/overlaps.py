@@ -1,96 +1,70 @@
 """Count the people that each pair of relays shares, from the claims of one count. Pure.
 
-People who were read are compared one by one; registers give an interval. A claim with only a number
-says nothing about its people.
+Only people behind the number are compared. People who were read are compared one by one; registers
+give an interval. A claim with only a number does not show its people.
 """
 
 from __future__ import annotations
 
+import math
+from functools import lru_cache
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nostr_client import hll
+from nostr_client.count.figures import RelayOverlaps, SharedPeople, UncomparedRelay
+from nostr_client.count.merge.drift import gone_at_most
+from nostr_client.count.merge.values import Proven
 from nostr_client.hll.overlap import jaccard_interval
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from nostr_client.count.merge import Claim, Part, Reading
+    from nostr_client.count.result import CountResult
 
-    from nostr_client.count.merge import Claim
+BY_USER: Final = "left out by the watch"
+NOT_ALL_READ: Final = "its events were not read to the end"
+NOBODY: Final = "it counts nobody"
+FULL: Final = "its registers are full"
+ONLY_IDS: Final = "it names ids of events, without their authors"
+ONLY_NUMBER: Final = "it returns only a number"
+NOT_USED: Final = "its registers are left out of the number"
+NO_OTHER: Final = "no other relay shows its people"
+
+_MOST_PAIRS: Final = 4096
+"""Pairs of registers whose comparison is remembered: each takes 1 to 5 ms, and most pairs do not
+change between two rounds of a watch. A pair takes about 0.7 kB."""
 
 
-class Shared(msgspec.Struct, frozen=True, kw_only=True):
-    """Two relays: `people` are on both, `jaccard` is their share of all on either, from 0 to 1.
+class _RelayPeople(NamedTuple):
+    """The people of one relay: read to the end, as registers, or both."""
 
-    `low` and `high` are the 95 % interval of `jaccard`, the same number if the people were read
-    (`exact`). `noise`: registers cannot distinguish so few from nobody.
+    relay: str
+    registers: bytes | None
+    reading: Reading | None
+    is_of_now: bool
+
+
+def overlaps_of(result: CountResult) -> RelayOverlaps:
+    """Return every pair of relays whose people can be compared, and why the others cannot.
+
+    Each new pair of registers takes 1 to 5 ms.
     """
-
-    relays: tuple[str, str]
-    people: int
-    jaccard: float
-    low: float
-    high: float
-    exact: bool
-    noise: bool = False
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the pair in the form of its JSON."""
-        found: dict[str, Any] = msgspec.to_builtins(self)
-        return found
-
-
-def overlaps(claims: Sequence[Claim], offset: int | None) -> list[Shared]:
-    """Return every pair of relays with comparable people; `offset`: of the registers.
-
-    A reading without its end is left out: what it lacks would look like a difference.
-    """
-    pairs = combinations((one for one in claims if one.answered), 2)
-    found = (_pair(a, b, offset) for a, b in pairs)
-    return [one for one in found if one is not None]
-
-
-def _pair(a: Claim, b: Claim, offset: int | None) -> Shared | None:
-    read_a, read_b = _read(a), _read(b)
-    relays = a.relay, b.relay
-    if read_a is not None and read_b is not None:
-        return _exact(relays, read_a, read_b)
-    if _is_half(a) or _is_half(b):
-        return None
-    one, other = sketch_of(a, offset), sketch_of(b, offset)
-    if one is None or other is None:
-        return None
-    both = hll.overlap(one, other)
-    low, high = jaccard_interval(one, other)
-    return Shared(
-        relays=relays,
-        people=round(both.intersection),
-        jaccard=both.jaccard,
-        low=low,
-        high=high,
-        exact=False,
-        noise=both.noise,
+    parts = {one.relay: one for one in result.merged.parts}
+    claims = {one.relay: one for one in result.merged.claims}
+    people: list[_RelayPeople] = []
+    lacking: list[UncomparedRelay] = []
+    for shown in result.relays:
+        claim, part = claims.get(shown.relay), parts.get(shown.relay)
+        found = BY_USER if claim is None or part is None else _people(claim, part, result)
+        if isinstance(found, str):
+            lacking.append(UncomparedRelay(relay=shown.relay, why=found))
+        else:
+            people.append(found)
+    if len(people) == 1:
+        lacking.append(UncomparedRelay(relay=people[0].relay, why=NO_OTHER))
+    return RelayOverlaps(
+        overlaps=tuple(_pair(a, b) for a, b in combinations(people, 2)), uncompared=tuple(lacking)
     )
-
-
-def _exact(relays: tuple[str, str], a: frozenset[bytes], b: frozenset[bytes]) -> Shared:
-    shared, union = len(a & b), len(a | b)
-    jaccard = shared / union if union else 0.0
-    return Shared(
-        relays=relays, people=shared, jaccard=jaccard, low=jaccard, high=jaccard, exact=True
-    )
-
-
-def _read(claim: Claim) -> frozenset[bytes] | None:
-    """Return the people of a claim that was read to its end."""
-    reading = claim.reading
-    return reading.authors if reading is not None and reading.complete else None
-
-
-def _is_half(claim: Claim) -> bool:
-    """Whether the claim shows its people only by a reading that did not come to its end."""
-    return claim.registers is None and _read(claim) is None
 
 
 def sketch_of(claim: Claim, offset: int | None) -> bytes | None:
@@ -98,3 +72,66 @@ def sketch_of(claim: Claim, offset: int | None) -> bytes | None:
     if claim.registers is not None or claim.reading is None or offset is None:
         return claim.registers
     return hll.from_pubkeys(claim.reading.authors, offset)
+
+
+def _people(claim: Claim, part: Part, result: CountResult) -> _RelayPeople | str:
+    """Return the people of a claim, or the reason why they cannot be compared."""
+    if not claim.answered:
+        return "; ".join(dict.fromkeys((f"no answer: {claim.status}", *claim.warnings)))
+    reading, registers = claim.reading, sketch_of(claim, result.query.offset)
+    if reading is not None and not reading.complete:
+        return NOT_ALL_READ  # what the reading lacks would look like a difference
+    if reading is None and registers is None:
+        return ONLY_NUMBER if claim.listing is None else ONLY_IDS
+    if reading is None and "registers" not in part.used:
+        return "; ".join(part.reasons) or NOT_USED
+    if registers == hll.EMPTY or (reading is not None and not reading.authors):
+        return NOBODY
+    if reading is None and registers is not None and math.isinf(hll.estimate(registers)):
+        return FULL
+    return _RelayPeople(claim.relay, registers, reading, is_of_now=not claim.stands_in)
+
+
+def _pair(a: _RelayPeople, b: _RelayPeople) -> SharedPeople:
+    if a.reading is not None and b.reading is not None:
+        return _by_people(a, b, a.reading, b.reading)
+    assert a.registers is not None
+    assert b.registers is not None
+    shared, index, low, high, noise = _by_registers(a.registers, b.registers)
+    return SharedPeople(
+        relays=(a.relay, b.relay),
+        people=shared,
+        jaccard=index,
+        low=low,
+        high=high,
+        exact=False,
+        noise=noise,
+    )
+
+
+@lru_cache(_MOST_PAIRS)
+def _by_registers(a: bytes, b: bytes) -> tuple[int, float, float, float, bool]:
+    """Return people on both, the Jaccard index, its interval, and whether that may be nobody."""
+    both, (low, high) = hll.overlap(a, b), jaccard_interval(a, b)
+    return round(both.intersection), both.jaccard, low, high, not low
+
+
+def _by_people(a: _RelayPeople, b: _RelayPeople, one: Reading, other: Reading) -> SharedPeople:
+    shared, union = len(one.authors & other.authors), len(one.authors | other.authors)
+    gone = min(gone_at_most([one, other], lambda reading: reading.authors), union - 1)
+    is_now = all(each.is_of_now and _is_proven(each.reading) for each in (a, b))
+    exact, low = is_now and not gone, max(shared - gone, 0) / union
+    return SharedPeople(
+        relays=(a.relay, b.relay),
+        people=shared,
+        jaccard=shared / union,
+        low=low,
+        high=min(shared / (union - gone), 1.0),
+        exact=exact,
+        noise=not exact and not low,
+    )
+
+
+def _is_proven(reading: Reading | None) -> bool:
+    """Whether a round proved that the relay has exactly these events."""
+    return reading is not None and reading.proven is Proven.MEMBERS and not reading.doubted

@@ -247,7 +247,7 @@ class Query(msgspec.Struct, frozen=True, dict=True):
 
 
 _REPLIES: Final = (
-    "registers and counts cannot distinguish a direct reply from one below it,  "
+    "registers and counts cannot distinguish a direct reply from one below it, "
     "nor from a mention (NIP-10); only events that are read do"
 )
 _NOTES: Final = {

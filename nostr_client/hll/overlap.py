@@ -18,6 +18,10 @@ from nostr_client.hll.registers import WINDOW_BITS, M, clean, merge
 NOISE_BELOW = 0.10
 """Shared part of the larger set below which the answer cannot be distinguished from nothing."""
 
+_NOISE_ERROR = 0.022
+"""Standard error of the Jaccard index of two equal sets that share next to nobody, measured; of
+unequal sets it is smaller."""
+
 _STEPS = 60
 _CLOSE_ENOUGH = 1e-9
 # A rate is at least a thousandth of one pubkey in all registers together, so logs stay finite.
@@ -86,16 +90,21 @@ def jaccard_interval(
     step = _solve(information, slope, 0.0)
     spread = z * math.sqrt(max(sum(x * y for x, y in zip(slope, step, strict=True)), 0.0))
     spread = max(spread, z / (2 * M))  # an index of 0 or 1 has no slope: half a register decides
+    if _is_noise(only_a, only_b, both):
+        spread = max(spread, z * _NOISE_ERROR)  # the slope at a rate near zero is too steep
     index = both / union
     return max(index - spread, 0.0), min(index + spread, 1.0)
 
 
 def _result(only_a: float, only_b: float, both: float) -> Overlap:
     union = only_a + only_b + both
-    largest = both + max(only_a, only_b)
-    noise = math.isinf(union) or both <= NOISE_BELOW * largest
+    noise = math.isinf(union) or _is_noise(only_a, only_b, both)
     jaccard = both / union if union and not math.isinf(union) else 0.0
     return Overlap(union, both, only_a, only_b, jaccard, noise)
+
+
+def _is_noise(only_a: float, only_b: float, both: float) -> bool:
+    return both <= NOISE_BELOW * (both + max(only_a, only_b))
 
 
 def _start(size_a: float, size_b: float, union: float) -> _Vector:

@@ -102,11 +102,17 @@ async def test_overlap_says_how_many_people_each_two_relays_share() -> None:
         relays = [arg for one in (a, b, c) for arg in ("-r", one.url)]
         done = await cli("count", "followers", NPUB, *relays, "--overlap", "--json")
         shown = await cli("count", "followers", NPUB, *relays, "--overlap")
+        gone = await dead_url()
+        alone = await cli("count", "followers", NPUB, "-r", c.url, "-r", gone, "--overlap")
     pairs = {tuple(one["relays"]): one for one in done.json["overlaps"]}
     assert len(pairs) == 3
     assert (pairs[b.url, c.url]["people"], pairs[b.url, c.url]["exact"]) == (20, True)
     assert pairs[a.url, b.url]["low"] <= 0.8 <= pairs[a.url, b.url]["high"]
+    assert done.json["uncompared"] == []
     assert "20 (40 %)" in shown.out
+    assert "no two relays gave registers or events to compare" in alone.err
+    assert f"not compared: {gone}: no answer: unreachable" in alone.err
+    assert f"not compared: {c.url}: no other relay shows its people" in alone.err
 
 
 async def test_relays_may_come_from_the_environment() -> None:

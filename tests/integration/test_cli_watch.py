@@ -265,6 +265,10 @@ async def test_a_relay_that_a_watch_leaves_out_is_shown_and_not_counted(
     _, out, _ = await run("watch", "show", "me", "--json")
     value, relays = shown_of(out)
     assert (value, sorted(relays)) == (1, sorted(made.relays))
+    code, out, err = await run("watch", "show", "me", "--overlap")
+    assert code == 0
+    assert f"not compared: {other.url}: left out by the watch" in err
+    assert f"not compared: {one.url}: no other relay shows its people" in err
     _, out, _ = await run("watch", "show", "me")
     assert re.search(f"^{re.escape(other.url)} .* left out ", out, re.MULTILINE)
 

@@ -128,6 +128,10 @@ class Recorded(Backend):
     async def people(self, name: str, since: float = 0.0, limit: int = 200) -> schema.People:
         return world.PEOPLE
 
+    async def overlaps(self, name: str) -> schema.WatchOverlaps:
+        await self.watch(name)
+        return world.overlaps(name)
+
     async def explain(self, name: str, excluded: str = "", trusted: str = "") -> schema.CountReport:
         one = await self.watch(name)
         out = set(switched(one.spec.excluded, excluded) if excluded else one.spec.excluded)

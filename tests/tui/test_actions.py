@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 from textual.events import Key
 from textual.widgets import Button, Input
@@ -20,9 +21,12 @@ from tui.widgets.frame import Keys
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from agent.api import schema
     from tests.tui.backend import Recorded, Served
 
-PAGES = ("overview", "watch", "relays", "syncs", "counters", "coverage", "log", "reindex")
+PAGES = (
+    "overview", "watch", "overlap", "relays", "syncs", "counters", "coverage", "log", "reindex"
+)  # fmt: skip
 PAGES_BY_KEY = ("overview", "relays", "syncs", "counters", "log")
 
 
@@ -499,6 +503,45 @@ async def test_the_bulk_rebuild_is_begun_checked_mended_and_stopped(
         ("cancel_rebuild", ""),
         ("rebuild", "repair"),
     ]
+
+
+async def test_the_overlap_is_that_of_the_watch_that_is_open(
+    api: Served, agent: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of another watch nothing of this one is shown; what cannot be compared is no zero."""
+    asked: list[str] = []
+
+    async def overlaps(name: str) -> schema.WatchOverlaps:
+        asked.append(name)
+        found = world.overlaps(name)
+        if name != "fiatjaf-followers":
+            none = world.UNCOMPARED_ONLY
+            found = msgspec.structs.replace(found, overlaps=(), uncompared=none)
+        return found
+
+    monkeypatch.setattr(agent, "overlaps", overlaps)
+    async with driving(api.api.url) as tui:
+        await tui.press("enter", "o")
+        assert len(tui.grid("#matrix").keys) == len(world.COMPARED)
+        assert len(tui.grid("#pairs").keys) == 4
+        await tui.press("slash")
+        await tui.type("primal")
+        await tui.press("enter")
+        assert tui.grid("#matrix").keys == [world.PRIMAL]
+        await tui.press("slash")
+        await tui.type("nothing like it")
+        assert "Nothing matches" in tui.text()
+        await tui.press("escape")
+        again = msgspec.structs.replace(world.WATCHES[0], updated_at=world.NOW)
+        api.do(lambda: agent.put_watch(again))
+        await tui.until(lambda: len(asked) == 2)
+        await tui.press("escape", "escape")
+        await tui.press("down", "enter", "o")
+        assert asked[2:] == ["launch-reactions"]
+        await tui.until(lambda: "not compared: no other relay" in tui.text())
+        assert "%" not in tui.text().replace("95 %", "")
+        await tui.app.perform("watch overlap", ["nobody"])
+        await tui.until(lambda: "there is no watch nobody" in tui.text())
 
 
 async def test_a_coverage_is_compared_and_what_was_removed_goes(

@@ -40,7 +40,9 @@ if TYPE_CHECKING:
     from tests.tui.backend import Recorded, Served
 
 BOTH = pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-PAGES = ("overview", "watch", "relays", "syncs", "counters", "coverage", "log", "reindex")
+PAGES = (
+    "overview", "watch", "overlap", "relays", "syncs", "counters", "coverage", "log", "reindex"
+)  # fmt: skip
 LONG = "a long text that needs lines of its own " * 30
 
 

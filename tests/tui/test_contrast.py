@@ -77,7 +77,9 @@ def test_every_theme_of_textual_is_known_here() -> None:
     assert set(Bare().available_themes) <= set(THEMES)
 
 
-PAGES = ("overview", "watch", "relays", "syncs", "counters", "coverage", "log", "reindex")
+PAGES = (
+    "overview", "watch", "overlap", "relays", "syncs", "counters", "coverage", "log", "reindex"
+)  # fmt: skip
 
 
 async def test_no_state_is_said_by_its_colour_alone(api: Served, agent: Recorded) -> None:

@@ -43,6 +43,15 @@ PAGES = {
         ("enter", "G", "k", "k", "enter"),
         ("the registers are of a shape that no people make", "Excluded from the number"),
     ),
+    "overlap": (
+        ("enter", "o"),
+        ("▇ ≈87%", "▂  20%", "▁ 0–9%", "?", "liar.example.net", "≈ 5,340", "83–93%"),
+    ),
+    "overlap, read": (
+        ("enter", "o", "down", "down", "enter"),
+        ("wss://nos.lol: ≈ 755 on both", "(95 %:", "20% of all on either (exact)"),
+    ),
+    "overlap, why not": (("enter", "o", "G", "k"), ("not compared: it returns only a number",)),
     "people": (("enter", "p"), ("Ada (npub1", "no longer seen", "about 171,912")),
     "person": (
         ("enter", "p", "j", "enter"),

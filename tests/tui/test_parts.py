@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from datetime import datetime
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,7 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from agent.api.schema import Delta, Figure, Point, RelayReport, StreamEnd, Sync, Within
+from agent.api.schema import (
+    Delta,
+    Figure,
+    Point,
+    RelayReport,
+    SharedPeople,
+    StreamEnd,
+    Sync,
+    Within,
+)
 from agent.specs import SyncSpec
 from nostr_client.codecs.nip19 import EventPointer
 from nostr_client.errors import InvalidInput
@@ -25,8 +35,10 @@ from tui.dialogs.palette import parse
 from tui.dialogs.paste import free_name, read
 from tui.glyphs import ASCII, UNICODE, Glyphs, speaks_unicode
 from tui.model import Model
+from tui.pages.overlap import columns_of, in_words, shared_cell
 from tui.widgets import plotting
 from tui.widgets.columns import GAP, Column, aligned, fit, fitted
+from tui.widgets.heat import WIDTH
 
 NUMBERS = st.integers(0, 2**63 - 1)
 
@@ -391,3 +403,46 @@ def test_any_number_is_shown_as_a_time_of_day(at: float, date: bool) -> None:
 def test_widgets_can_be_made_before_their_page_is_shown() -> None:
     """As Textual does on Python 3.12 and later: an input clears the selection while it is made."""
     TallyApp(lambda: ("http://127.0.0.1:9", "")).clear_selection()
+
+
+def shared(part: float, low: float, high: float, **how: Any) -> SharedPeople:
+    return SharedPeople(
+        relays=("a", "b"), people=how.pop("people", 7), jaccard=part, low=low, high=high, **how
+    )
+
+
+@pytest.mark.parametrize(
+    ("one", "cell", "words"),
+    [
+        (None, "?", ""),
+        (shared(1, 1, 1, exact=True), "█ 100%", "7 on both, 100% of all on either (exact)"),
+        (shared(0.999, 0.99, 1, exact=False), "▇ ≈99%", "≈ 7 on both, ≈ 99% "),
+        (shared(0, 0, 0, people=0, exact=True), "▁   0%", "0 on both, 0% of all on either (exact)"),
+        (shared(0.01, 0, 0.041, exact=False, noise=True), "▁ 0–5%", "maybe none on both"),
+        (
+            shared(0, 0, 1, exact=False, noise=True),
+            "?",
+            "? on both, ? of all on either",
+        ),
+    ],
+)
+def test_a_pair_of_relays_says_no_more_than_is_known(
+    one: SharedPeople | None, cell: str, words: str
+) -> None:
+    """Less than all is not 100 %, what may be nobody is a range, and what is not known is no 0."""
+    for glyphs in (UNICODE, ASCII):
+        found = shared_cell(one, glyphs)
+        assert len(found.text) <= WIDTH
+        assert (found.text == cell) is (glyphs is UNICODE or cell == "?")
+        assert cell == "?" or found.text.isascii() is (glyphs is ASCII)
+    assert one is None or words in in_words(one, UNICODE)
+
+
+def test_the_matrix_keeps_the_first_relays_where_room_lacks() -> None:
+    urls = [f"wss://{n}.example.com" for n in range(30)]
+    columns = columns_of(urls, lacks=True)
+    for width in (60, 80, 140, 300):
+        kept = [one.column.key for one in fit(columns, width)]
+        assert kept[0] == "relay"
+        assert kept[1:] == [*urls, "why"][: len(kept) - 1]
+        assert len(kept) > 4

@@ -72,6 +72,8 @@ PAGES = {
         Case("watch trust", ("believing wss://nos.lol",)),
         Case("watch relay", ("With it again:", "[x: take it back]", "[t: test it]")),
         Case("watch people", ("unfollowed", "Ada (npub1", "about 171,912")),
+        Case("watch overlap", ("≈ 755", "10–15%", "≈87%", "exact"), ("down", "down")),
+        Case("back", ("fiatjaf-followers", "last 1w")),
         Case("watch remove", ("removed fiatjaf-followers", "launch-reactions"), ("y",)),
     ),
     "syncs": (

@@ -144,7 +144,16 @@ async def test_too_small_a_terminal_is_told(
     size: tuple[int, int], room: bool, api: Served, agent: Recorded
 ) -> None:
     async with driving(api.api.url, size) as tui:
-        for page in ("overview", "watch", "relays", "syncs", "counters", "coverage", "log"):
+        for page in (
+            "overview",
+            "watch",
+            "overlap",
+            "relays",
+            "syncs",
+            "counters",
+            "coverage",
+            "log",
+        ):
             await tui.app.go(page)
             await tui.settled()
             assert ("is too small" in tui.text()) is not room, page

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import math
+
+import msgspec
 
 from agent.api import schema
 from agent.api.schema import Difference, Rebuild, RebuildStage, RelayInfo
 from agent.specs import CoverageSpec, SyncSpec
+from nostr_client import hll
 from nostr_client.codecs.nip11 import Limitation
+from nostr_client.count import queries
+from nostr_client.count.merge import Claim, ClaimStatus, Method, Reading, merge_claims
+from nostr_client.count.overlaps import overlaps_of
+from nostr_client.count.result import CountResult
 from nostr_client.sync.coverage_report import HeldKind, KnownKind, RelayCoverage
 from nostr_client.sync.report import SyncStatus
 from nostr_client.watch.definition import Watch
@@ -328,6 +337,46 @@ def counted(name: str, figure: schema.Figure | None) -> schema.CountReport:
         amount=None,
         relays=CLAIMS,
     )
+
+
+def _shown_by(relay: str, first: int, last: int, *, read: bool = False) -> Claim:
+    """A relay that has the people from `first` to `last`, by registers or by a reading."""
+    people = [hashlib.sha256(f"person {n}".encode()).digest() for n in range(first, last)]
+    reading = Reading(authors=frozenset(people), events=frozenset(), complete=True)
+    return Claim(
+        relay=relay,
+        status=ClaimStatus.OK,
+        method=Method.EVENTS if read else Method.HLL,
+        asked_at=NOW,
+        count=len(people),
+        registers=hll.from_pubkeys(people, QUESTION.offset or 0),
+        reading=reading if read else None,
+    )
+
+
+QUESTION = queries.followers(PUBKEY)
+OTHER, THIRD = "wss://nostr.example.io", "wss://a-relay-with-a-long-name.example.com/inbox"
+COMPARED = (
+    _shown_by(NOS, 0, 6_000),
+    _shown_by(DAMUS, 400, 5_400),
+    _shown_by(PRIMAL, 0, 800, read=True),
+    _shown_by(THIRD, 600, 1_000, read=True),
+    _shown_by(OTHER, 5_900, 7_900),
+    msgspec.structs.replace(_shown_by(LIAR, 0, 9), registers=bytes([5] * 256), count=9_000_000),
+    Claim(relay=SLOW, status=ClaimStatus.OK, method=Method.COUNT, count=90_000, asked_at=NOW),
+    Claim(relay=GONE, status=ClaimStatus.UNREACHABLE, asked_at=NOW),
+)
+
+
+@functools.cache
+def overlaps(name: str) -> schema.WatchOverlaps:
+    """What the agent's own code makes of COMPARED."""
+    merged = merge_claims(COMPARED, one_per_author=True)
+    found = overlaps_of(CountResult(query=QUESTION, merged=merged, relays=COMPARED))
+    return schema.WatchOverlaps(watch=name, overlaps=found.overlaps, uncompared=found.uncompared)
+
+
+UNCOMPARED_ONLY = (schema.UncomparedRelay(relay=NOS, why="no other relay shows its people"),)
 
 
 def history(name: str, figure: schema.Figure | None, since: float) -> schema.WatchHistory:

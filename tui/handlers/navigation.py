@@ -22,8 +22,8 @@ def to(page: str) -> Handler:
 
 
 async def back(host: Host, words: list[str]) -> None:
-    """To the first page."""
-    await host.go("overview")
+    """To the page that this one was opened from: of shared people the watch, else the first."""
+    await host.go("watch" if host.page_name == "overlap" else "overview")
 
 
 async def help(host: Host, words: list[str]) -> None:

@@ -180,6 +180,14 @@ async def people(host: Host, words: list[str]) -> None:
     host.watch_page.toggle_people()
 
 
+async def overlap(host: Host, words: list[str]) -> None:
+    """Go to the people that the relays of a watch share."""
+    found = _named(host, words)
+    if found is not None:
+        host.watched = found.spec.name
+        await host.go("overlap")
+
+
 async def digest(host: Host, words: list[str]) -> None:
     """Show what changed for all watches since the last look, within a day, or a time that is named.
 

@@ -14,6 +14,7 @@ from tui.model import ENOUGH
 from tui.pages.page import NO_MATCH, Page
 from tui.widgets.columns import Column, matches
 from tui.widgets.grid import GONE, Cell, Grid
+from tui.widgets.heat import WIDTH, heat
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -34,8 +35,7 @@ COVERAGES = (
     Column("at", "Ended", 9, right=True),
 )
 RELAY: Final = Column("relay", "Relay", 18, flex=3, most=44, middle=True)
-ALL: Final = Column("all", "All", 7, right=True)
-KIND_CELLS: Final = 7
+ALL: Final = Column("all", "All", WIDTH, right=True)
 AFTER: Final = (
     Column("undeleted", "Deleted", 7, right=True, drop=98),
     Column("why", "Why", 12, flex=4, drop=99),
@@ -146,7 +146,7 @@ def columns_of(run: CoverageRun | None) -> tuple[Column, ...]:
     ranked = sorted(run.kinds, key=lambda one: (-one.known, one.kind))[:MOST_KINDS]
     drops = {one.kind: n for n, one in enumerate(ranked)}
     kinds = tuple(
-        Column(f"kind {one.kind}", f"k{one.kind}", KIND_CELLS, right=True, drop=drops[one.kind])
+        Column(f"kind {one.kind}", f"k{one.kind}", WIDTH, right=True, drop=drops[one.kind])
         for one in run.kinds
         if one.kind in drops
     )
@@ -192,11 +192,7 @@ def _part(one: HeldKind, known: int, glyphs: Glyphs) -> Cell:
 
 
 def _heat(part: float | None, glyphs: Glyphs) -> Cell:
-    """A bar as high as the part, full only if all is there, and the part; ? if it is not known."""
-    if part is None:
-        return Cell("?", "dim")
-    bar = glyphs.bars[int(part * (len(glyphs.bars) - 1))]
-    return Cell(f"{bar} {format.percent(part):>4}", _tone(part))
+    return heat(part, _tone(part), glyphs)
 
 
 def _tone(part: float | None) -> str:

@@ -9,16 +9,14 @@ from textual.content import Content
 from textual.widgets import Digits, Static
 
 from nostr_client.codecs.display import plural
-from nostr_client.errors import NostrTallyError
 from tui import format
 from tui.glyphs import ASCII
-from tui.pages.page import Page
+from tui.pages.watched import WatchedPage
 from tui.widgets import claims, people
 from tui.widgets.columns import matches
 from tui.widgets.grid import GONE, Cell, Grid
 from tui.widgets.people import beyond
 from tui.widgets.plotting import SPANS
-from tui.workers import start
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -37,8 +35,8 @@ MOST: Final = 10_000
 """Numbers of the past that are asked for: what the API gives at most."""
 
 
-class WatchPage(Page):
-    """The watch that `Host.watched` names."""
+class WatchPage(WatchedPage):
+    """Its number, its history, and its relays or people."""
 
     title_ = "watch"
 
@@ -51,8 +49,6 @@ class WatchPage(Page):
         self._people: dict[str, Person] = {}
         self._found: People | None = None
         self._shows_people = False
-        self._seen: tuple[str, float | None, str] | None = None
-        self._looking = False
 
     def body(self) -> Iterable[Widget]:
         from tui.widgets.plot import HistoryPlot
@@ -69,13 +65,9 @@ class WatchPage(Page):
         yield Static(id="no-people", classes="empty")
         yield Static(id="beyond", markup=False)
 
-    @property
-    def shown(self) -> WatchState | None:
-        return self.model.watches.get(self.host.watched)
-
     async def entered(self) -> None:
         self.query_one("#people" if self._shows_people else "#claims").focus()
-        await self._look()
+        await self.look()
 
     def show(self, changed: set[str]) -> None:
         if not changed & {"watches", "link", "frame"}:
@@ -85,8 +77,7 @@ class WatchPage(Page):
         self.query_one("#digits", Digits).update(_digits(one) if self._is_large(one) else "")
         self.query_one("#facts", Static).update(self._facts(one) if one else "")
         self._list()
-        if one and (one.spec.name, one.updated_at, repr(one.spec)) != self._seen:
-            start(self, self._look, "looking", alone=False)
+        self.look_if_moved()
 
     def tick(self) -> None:
         super().tick()
@@ -207,24 +198,7 @@ class WatchPage(Page):
             return GONE
         return claims.row(one, self.host.now(), self.host.glyphs, spec)
 
-    async def _look(self) -> None:
-        """Ask for claims and history of what the model shows now; again if that has moved on."""
-        if self._looking:
-            return
-        self._looking = True
-        try:
-            while (one := self.shown) and self.is_current and not self.model.stale:
-                seen = (one.spec.name, one.updated_at, repr(one.spec))
-                if seen == self._seen:
-                    break
-                self._seen = seen
-                await self._fetch(one.spec.name)
-        except NostrTallyError as error:
-            self.host.trouble(str(error), "watch")
-        finally:
-            self._looking = False
-
-    async def _fetch(self, name: str) -> None:
+    async def fetch(self, name: str) -> None:
         now, length = self.host.now(), SPANS[self.span]
         since = max(0.0, now - 1.2 * length) if length else 0.0
         counted = await self.host.ask(lambda client: client.explain(name))
@@ -251,8 +225,8 @@ class WatchPage(Page):
         names = list(SPANS)
         if span is None or span not in SPANS:
             span = names[(names.index(self.span) + 1) % len(names)]
-        self.span, self._seen = span, None
-        start(self, self._look, "looking", alone=False)
+        self.span = span
+        self.look_again()
 
     def copied(self) -> str:
         one = self.shown

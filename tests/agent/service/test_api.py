@@ -65,6 +65,13 @@ async def test_a_watch_counts_and_says_why(tmp_path: Path) -> None:
         assert [claim.excluded for claim in without.relays if claim.relay == two.url] == [True]
         assert without.figure != found.figure
         assert (await agent.client.explain("followers")).figure == found.figure
+        received = len(one.received) + len(two.received)
+        shared = await agent.client.overlaps("followers")
+        (pair,) = shared.overlaps
+        assert set(pair.relays) == {one.url, two.url}
+        assert pair.low <= 0.5 <= pair.high
+        assert (shared.watch, shared.uncompared, pair.exact) == ("followers", (), False)
+        assert len(one.received) + len(two.received) == received  # no relay was asked
         (past,) = (await agent.client.claims("followers", one.url)).claims
         assert (past.status, past.method, past.count) == ("ok", "hll", 15)
         people = await agent.client.people("followers")

@@ -34,6 +34,8 @@ LINES = (
     "watch list --json",
     "watch show w --json",
     "watch show x --json",
+    "watch show w --overlap --json",
+    "watch show x --overlap --json",
     "watch show nobody --json",
     "watch history w --json",
     "watch history w --format csv",
