@@ -1,8 +1,8 @@
 """A store in and out of files: JSONL, zstd, Parquet and SQLite, and back with every event verified.
 
-CPU time of the process with its threads, for a million events of the input. Private kinds stay
-in the store, as in `nostr-client store export`. The SQLite copy has all views as tables, their
-indexes and full text.
+CPU time of the process with its threads, for a million events of the input. The garbage collector
+and the page cache are set as `nostr-client store` sets them. Private kinds stay in the store, as in
+`nostr-client store export`. The SQLite copy has all views as tables, their indexes and full text.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING
 
 from bench.dataset import cached
 from bench.report import Report, arguments
+from nostr_client.cli.gc_tuning import prepare_for_long_runs
 from nostr_client.codecs.private_kinds import PublicEvents
+from nostr_client.store.options import StoreOptions
 from nostr_client.store.sql.copy import CopySelection, export_sqlite
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.sync.event_files import form_of, opened, writer
-from nostr_client.sync.jsonl import import_jsonl
+from nostr_client.sync.jsonl import CACHE_MB, import_jsonl
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -35,8 +37,9 @@ IMPORT_SECONDS = 150
 
 async def fill(store: Path, file: Path) -> ImportReport:
     """Import a file into a new store; every event is verified."""
+    options = StoreOptions(cache_mb=CACHE_MB)
     with opened([file]) as lines:
-        async with await SqliteStore.open(store) as one:
+        async with await SqliteStore.open(store, options=options) as one:
             return await import_jsonl(one, lines)
 
 
@@ -84,6 +87,7 @@ def measure(report: Report, count: int, folder: Path) -> None:
 def main() -> None:
     options = arguments(__doc__)
     report = Report("exchange", options)
+    prepare_for_long_runs()
     with tempfile.TemporaryDirectory() as folder:
         measure(report, QUICK if options.quick else EVENTS, Path(folder))
     report.finish()
