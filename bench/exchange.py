@@ -1,5 +1,7 @@
 """A store in and out of files: JSONL, zstd, Parquet and SQLite, and back with every event verified.
 
+After each import the new store is compared with the first one, event by event.
+
 CPU time of the process with its threads, for a million events of the input. The garbage collector
 and the page cache are set as `nostr-client store` sets them. Private kinds stay in the store, as in
 `nostr-client store export`. The SQLite copy has all views as tables, their indexes and full text.
@@ -8,8 +10,10 @@ and the page cache are set as `nostr-client store` sets them. Private kinds stay
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +21,7 @@ from bench.dataset import cached
 from bench.report import Report, arguments
 from nostr_client.cli.gc_tuning import prepare_for_long_runs
 from nostr_client.codecs.private_kinds import PublicEvents
+from nostr_client.store.connect import file_uri
 from nostr_client.store.options import StoreOptions
 from nostr_client.store.sql.copy import CopySelection, export_sqlite
 from nostr_client.store.sqlite import SqliteStore
@@ -55,6 +60,30 @@ async def export(store: Path, target: Path) -> None:
                 write(event)
 
 
+async def public_ids(store: Path) -> set[bytes]:
+    """The ids of the events that an export writes."""
+    async with await SqliteStore.open(store, read_only=True) as one:
+        events = PublicEvents(one.export([]), (), include_private=False)
+        return {bytes.fromhex(event.id) async for event in events}
+
+
+def differing(store: Path, other: Path, public: set[bytes]) -> int:
+    """How many public events `other` lacks or has in another form, and how many others it has."""
+    with closing(sqlite3.connect(file_uri(store, "ro"), uri=True)) as conn:
+        conn.execute("ATTACH ? AS other", (file_uri(other, "ro"),))
+        (unlike,) = conn.execute(_UNLIKE).fetchone()
+        found = {id_ for (id_,) in conn.execute("SELECT id FROM other.event")}
+    return int(unlike) + len(found ^ public)
+
+
+_COLUMNS = "{0}u.pubkey, {0}.created_at, {0}.kind, {0}.tags, {0}.content, {0}.sig"
+_UNLIKE = f"""
+SELECT count(*) FROM other.event o JOIN other.author ou ON ou.a = o.a
+JOIN main.event s ON s.id = o.id JOIN main.author su ON su.a = s.a
+WHERE ({_COLUMNS.format("o")}) IS NOT ({_COLUMNS.format("s")})
+"""
+
+
 def bytes_of(target: Path) -> int:
     """The size of a file, or of the files in a folder."""
     files = target.iterdir() if target.is_dir() else [target]
@@ -73,6 +102,7 @@ def measure(report: Report, count: int, folder: Path) -> None:
     exports, imports = (None, None) if report.options.quick else (EXPORT_SECONDS, IMPORT_SECONDS)
     taken = spent(fill(store, source))
     report.figure(f"import of {count:,} events", taken, "s", at_most=imports)
+    public = asyncio.run(public_ids(store))
     for name in NAMES:
         target, form = folder / name, name.partition(".")[2]
         taken = spent(export(store, target))
@@ -81,6 +111,8 @@ def measure(report: Report, count: int, folder: Path) -> None:
         other = folder / f"{form}.db"
         taken = spent(fill(other, target))
         report.figure(f"import of {form}", taken, "s", at_most=imports)
+        unlike = differing(store, other, public)
+        report.figure(f"events that differ after {form}", unlike, "events", at_most=0)
         other.unlink()
 
 
