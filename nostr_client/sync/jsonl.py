@@ -31,19 +31,20 @@ if TYPE_CHECKING:
 CHUNK = 256
 """Lines that one thread parses, and events that it verifies, at a time."""
 
-BATCH = 30_720
+BATCH = 40_960
 """Events of one commit. A commit writes each page of the indexes once, and most commits touch most
-of these pages: a few large commits write less. The events take some 100 MB of memory."""
+of these pages: a few large commits write less. The events take some 130 MB of memory."""
 
-BATCH_BYTES = 48 * 2**20
+BATCH_BYTES = 64 * 2**20
 """Bytes of events after which a batch ends sooner: long follow lists would fill the memory."""
 
 CACHE_MB = 256
 """Megabytes of the store's page cache for an import of many events: the pages of one commit fit, so
 that none is written or read twice. Only a store of hundreds of thousands of events needs all."""
 
-AHEAD = 1.5
-"""Events that are in memory, in batches: while one is committed, half of the next is verified."""
+AHEAD = 1.25
+"""Events that are in memory, in batches: while one is committed, a quarter of the next is
+verified."""
 
 THREADS = 2
 """Threads that parse, and threads that check signatures: rows and SQL leave little for more."""
