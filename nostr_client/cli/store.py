@@ -234,12 +234,16 @@ def _fields(struct: object) -> dict[str, Any]:
 
 
 async def _import(path: Path, files: Sequence[Path]) -> ImportReport:
+    from nostr_client.cli.gc_tuning import prepare_for_long_runs
+    from nostr_client.store.options import StoreOptions
     from nostr_client.store.sqlite import SqliteStore
     from nostr_client.sync.event_files import opened as opened_files
-    from nostr_client.sync.jsonl import import_jsonl
+    from nostr_client.sync.jsonl import CACHE_MB, import_jsonl
 
+    prepare_for_long_runs()
+    options = StoreOptions(cache_mb=CACHE_MB)
     with opened_files(files) as lines:
-        async with await SqliteStore.open(path) as opened:
+        async with await SqliteStore.open(path, options=options) as opened:
             with _progress("importing", _size(files), "bytes") as advance:
                 return await import_jsonl(opened, lines, lambda _, done: advance(done))
 
@@ -259,9 +263,11 @@ async def _export_file(
     path: Path, filters: Sequence[Filter], include_private: bool, target: Path, form: Form
 ) -> tuple[int, int]:
     """Write into a file or folder; return how many events, and how many were held back."""
+    from nostr_client.cli.gc_tuning import prepare_for_long_runs
     from nostr_client.codecs.private_kinds import PublicEvents
     from nostr_client.sync.event_files import writer
 
+    prepare_for_long_runs()
     number = 0
     async with await open_to_read(path) as opened:
         total = await opened.count(filters) if filters else (await opened.stats()).events

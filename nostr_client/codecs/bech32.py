@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import xor
 from typing import TYPE_CHECKING, Final
 
 from nostr_client.errors import InvalidIdentifier
@@ -15,6 +17,11 @@ MAX_LENGTH: Final = 5000
 _ALPHABET: Final = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
 _VALUES: Final = {char: value for value, char in enumerate(_ALPHABET)}
 _GENERATOR: Final = (0x3B6A57B2, 0x26508E6D, 0x1EA119FA, 0x3D4233DD, 0x2A1462B3)
+_REMAINDERS: Final = tuple(
+    reduce(xor, (one for bit, one in enumerate(_GENERATOR) if top >> bit & 1), 0)
+    for top in range(32)
+)
+"""What the five highest bits of a checksum add to it: one lookup for each character."""
 
 
 def encode(prefix: str, payload: bytes) -> str:
@@ -67,10 +74,7 @@ def _polymod(values: Iterable[int]) -> int:
     check = 1
     for value in values:
         top = check >> 25
-        check = (check & 0x1FFFFFF) << 5 ^ value
-        for bit, generator in enumerate(_GENERATOR):
-            if top >> bit & 1:
-                check ^= generator
+        check = (check & 0x1FFFFFF) << 5 ^ value ^ _REMAINDERS[top]
     return check
 
 

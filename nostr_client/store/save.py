@@ -64,12 +64,13 @@ class BatchLookup:
             pubkeys = {event.pubkey for event in events}
         self.authors = authors.find(conn, pubkeys)
         self._dead = _dead(conn, ids, events, self.authors) if id_tombs else set()
+        self._dead_ids = {id_ for id_, _ in self._dead}
         self._dead_until: dict[Coordinate, int] = {}
         self._vanished = _vanished(conn, self.authors) if vanished else {}
 
     def about(self, event: Event) -> PriorState:
         """What bears on an event of which every one is kept."""
-        if not self._dead and not self._vanished:
+        if event.id not in self._dead_ids and not self._vanished:  # nearly every event
             return NOTHING
         return PriorState(
             deleted=self._is_dead(event),
@@ -105,6 +106,7 @@ class BatchLookup:
         """Block ids for the events that `pubkey` owns; returns those stored, to be doomed."""
         wanted = list(ids)
         self._dead.update((id_, pubkey) for id_ in wanted)
+        self._dead_ids.update(wanted)
         a = self.authors[pubkey]
         raw = [bytes.fromhex(id_) for id_ in wanted]
         block_ids(self._conn, a, raw)
@@ -127,8 +129,8 @@ class BatchLookup:
         block_author(self._conn, self.authors[pubkey], until)
 
     def _is_dead(self, event: Event) -> bool:
-        dead = self._dead
-        return bool(dead) and any((event.id, key) in dead for key in owners(event))
+        id_ = event.id
+        return id_ in self._dead_ids and any((id_, key) in self._dead for key in owners(event))
 
     def _deleted_until(self, address: Coordinate) -> int | None:
         if not self._addr_tombs:

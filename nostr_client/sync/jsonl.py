@@ -31,12 +31,20 @@ if TYPE_CHECKING:
 CHUNK = 256
 """Lines that one thread parses, and events that it verifies, at a time."""
 
-BATCH = 20_480
-"""Events of one commit: it touches each page of the indexes once, not often; they take some 100 MB
-of memory."""
+BATCH = 40_960
+"""Events of one commit. A commit writes each page of the indexes once, and most commits touch most
+of these pages: a few large commits write less. The events take some 130 MB of memory."""
 
-BATCH_BYTES = 32 * 2**20
+BATCH_BYTES = 64 * 2**20
 """Bytes of events after which a batch ends sooner: long follow lists would fill the memory."""
+
+CACHE_MB = 256
+"""Megabytes of the store's page cache for an import of many events: the pages of one commit fit, so
+that none is written or read twice. Only a store of hundreds of thousands of events needs all."""
+
+AHEAD = 1.25
+"""Events that are in memory, in batches: while one is committed, a quarter of the next is
+verified."""
 
 THREADS = 2
 """Threads that parse, and threads that check signatures: rows and SQL leave little for more."""
@@ -121,8 +129,8 @@ def _options() -> IngestOptions:
         batch=BATCH,
         batch_bytes=BATCH_BYTES,
         full=True,
-        waiting=2 * BATCH,
-        waiting_bytes=2 * BATCH_BYTES,
+        waiting=int(AHEAD * BATCH),
+        waiting_bytes=int(AHEAD * BATCH_BYTES),
     )
 
 
@@ -149,7 +157,7 @@ class _Source:
             raise self._broken
 
 
-class _Placed(NamedTuple):
+class _Placed(msgspec.Struct, frozen=True, gc=False):
     """An event and the line that it stands in."""
 
     line: int

@@ -324,14 +324,17 @@ VIEWS: Final = (
 def visible_events(schema: str, now: int, named: Collection[int] | None) -> str:
     """Return the SELECT of the events that views show at `now`, as rows of the store.
 
-    `named`: private kinds that are visible; None: all of them. The SELECT ends in a condition, so
-    that a caller can append another.
+    `named`: private kinds that are visible; None: all of them.
     """
     shown = "" if named is None else f" AND NOT {private_condition(named)}"
+    return f"{all_events(schema)} WHERE (e.exp IS NULL OR e.exp > {now:d}){shown}"
+
+
+def all_events(schema: str) -> str:
+    """Return the SELECT of all events with the columns that views read; a caller adds WHERE."""
     return (
         "SELECT e.seq, e.id, u.pubkey, e.created_at, e.kind, e.tags, e.content, e.sig, e.exp"
         f" FROM {schema}.event e JOIN {schema}.author u ON u.a = e.a"
-        f" WHERE (e.exp IS NULL OR e.exp > {now:d}){shown}"
     )
 
 
