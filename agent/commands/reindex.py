@@ -225,7 +225,7 @@ def _alone(context: click.Context, option: click.Parameter, given: bool) -> bool
     type=click.Choice(["auto", "spark", "reference"]),
     default="auto",
     show_default=True,
-    help="auto: by the number of events.",
+    help="auto: by the events of a store; Spark for archives.",
 )
 @click.option("--master", default=LOCAL, show_default=True, help="Where Spark runs.")
 @click.option(

@@ -19,6 +19,7 @@ from agent.reindex.inputs import for_hadoop
 from agent.reindex.spark import storesource
 from agent.reindex.spark.columns import ARROW, SCHEMA, batch
 from agent.reindex.spark.files import emptied
+from agent.reindex.spark.mentions import mentions
 from nostr_client.store.event_lines import LINE_LIMIT
 from nostr_client.store.tombstones import row_of
 
@@ -32,10 +33,17 @@ if TYPE_CHECKING:
 
     Batches = Iterator[pa.RecordBatch]
 
-READ: Final = f"{SCHEMA}, reason string, line binary"
-"""The input schema; for a line that is not an event the reason, and the beginning of the line."""
+READ: Final = f"{SCHEMA}, mentions string, is_reply boolean, reason string, line binary"
+"""The input schema, and what the tables for analysts read (`mentions`); for a line that is not an
+event the reason, and the beginning of the line."""
 
-_ARROW: Final = ARROW.append(pa.field("reason", pa.string())).append(pa.field("line", pa.binary()))
+_MORE: Final = (
+    pa.field("mentions", pa.string()),
+    pa.field("is_reply", pa.bool_()),
+    pa.field("reason", pa.string()),
+    pa.field("line", pa.binary()),
+)
+_ARROW: Final = pa.schema([*ARROW, *_MORE])
 
 TOO_LONG: Final = "a line of more than 16 MiB"
 
@@ -118,25 +126,27 @@ def _reader(verify: bool) -> Callable[[Batches], Batches]:
 
 def _both(found: Iterable[Event | Rejected]) -> Batches:
     """Events and rejected lines as batches of READ."""
-    rows, bad = [], []
+    good, bad = [], []
     for one in found:
         if isinstance(one, Rejected):
             bad.append(one)
         else:
-            rows.append(row_of(one))
-    if rows:
-        good = batch(rows)
-        yield _batch(
-            [*good.columns, *(pa.nulls(len(rows), one) for one in (pa.string(), pa.binary()))]
-        )
+            good.append(one)
+    if good:
+        rows = batch(map(row_of, good))
+        said, replies = zip(*map(mentions, good), strict=True)
+        yield _batch([*rows.columns, pa.array(said, pa.string()), pa.array(replies)], len(good))
     if bad:
-        nothing = [pa.nulls(len(bad), field.type) for field in ARROW]
+        nothing = [pa.nulls(len(bad), field.type) for field in list(_ARROW)[:-2]]
         reasons = pa.array([one.reason for one in bad], pa.string())
-        yield _batch([*nothing, reasons, pa.array([one.line[:KEPT_BYTES] for one in bad])])
+        lines = pa.array([one.line[:KEPT_BYTES] for one in bad], pa.binary())
+        yield _batch([*nothing, reasons, lines])
 
 
-def _batch(columns: list[Any]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(columns, schema=_ARROW)
+def _batch(columns: list[Any], rows: int = 0) -> pa.RecordBatch:
+    """Rows of READ; columns that are missing at the end are null."""
+    missing = [pa.nulls(rows, field.type) for field in list(_ARROW)[len(columns) :]]
+    return pa.RecordBatch.from_arrays([*columns, *missing], schema=_ARROW)
 
 
 def listed(spark: SparkSession, source: inputs.Input) -> list[inputs.Listed]:

@@ -10,11 +10,12 @@ from pyspark.sql import functions as f
 
 from agent.reindex import inputs
 from agent.reindex.single import ARCHIVED
-from agent.reindex.spark import chunks, plan, readers, tombstones
+from agent.reindex.spark import analysis, chunks, mentions, plan, readers, tombstones
 from agent.reindex.spark.columns import SCHEMA
 from agent.reindex.spark.files import write
 from agent.reindex.spark.groups import arrow, rows
 from agent.reindex.spark.numeric import fingerprints
+from nostr_client.codecs import kinds
 from nostr_client.store import digest
 from nostr_client.store.base import SaveStatus
 from nostr_client.store.index_schema import IndexedState
@@ -28,6 +29,12 @@ if TYPE_CHECKING:
 STATUS: Final = "status string, events long"
 
 _ALIVE: Final = f"status = '{SaveStatus.STORED.value}'"
+
+_VALID: Final = f"'{SaveStatus.STORED.value}', '{SaveStatus.SUPERSEDED.value}'"
+_FOLLOW_LISTS: Final = f"kind = {kinds.CONTACTS} AND status IN ({_VALID})"
+
+MENTIONS: Final = "mentions"
+"""The stage of archives that follows the others, and makes what their further tables share."""
 
 
 class Stages:
@@ -71,6 +78,45 @@ class Stages:
             },
         )
         run("fingerprints", {"sums": lambda: fingerprints(self._grouped("sums"))})
+        if self._mark is None:
+            self._mentions()
+
+    def _mentions(self) -> None:
+        """Archives: what public events say of each target, and by whom they are."""
+        self._staging.run(
+            MENTIONS,
+            {
+                "mentioned": lambda: mentions.mentioned(self._public()),
+                "identifiers": lambda: mentions.identifiers(self._public()),
+                "authors": lambda: mentions.authors(self._public()),
+            },
+        )
+
+    def tables(self) -> dict[str, DataFrame]:
+        """The tables for analysts, as analysis.TABLES; call it once `run` has ended."""
+        public, read = self._public(), self._staging.read
+        mentioned, authors = read(MENTIONS, "mentioned"), read(MENTIONS, "authors")
+        identifiers = read(MENTIONS, "identifiers")
+        found = analysis.of_mentions(mentioned) | {
+            "daily_actives": analysis.actives(public, "day"),
+            "weekly_actives": analysis.actives(public, "week"),
+            "authors": analysis.seen(authors),
+            "follows": analysis.follows(self._follow_lists()),
+            "zaps": analysis.zaps(public),
+            "assertions": analysis.assertions(
+                public, authors, mentioned, identifiers, self._job.settings.now
+            ),
+        }
+        return {name: found[name].to(schema) for name, schema in analysis.schemas().items()}
+
+    def _public(self) -> DataFrame:
+        """The living events of archives that are not private."""
+        return self._living().where("mentions IS NOT NULL")
+
+    def _follow_lists(self) -> DataFrame:
+        """All versions of follow lists that were valid until a newer one came."""
+        lists = plan.living(self._archived(), self._staging.read("dead", "lists"))
+        return lists.where(f.col("kind") == kinds.CONTACTS)
 
     def _events(self) -> None:
         if self._mark is None:
@@ -136,6 +182,7 @@ class Stages:
                     self._archived(), read("dead", "requests"), settings
                 ),
                 "kept": lambda: plan.kept_bitmaps(read("dead", "judged").where(_ALIVE)),
+                "lists": lambda: plan.kept_bitmaps(read("dead", "judged").where(_FOLLOW_LISTS)),
                 "status": lambda: (
                     read("dead", "judged").groupBy("status").agg(f.count("*").alias("events"))
                 ),
