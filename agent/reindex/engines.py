@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from contextlib import closing
 from importlib.util import find_spec
@@ -23,9 +24,13 @@ Wanted = Literal["auto", "spark", "reference"]
 SPARK: Final = ("pyspark", "pyarrow", "pandas")
 """What its engine imports."""
 
-SMALL: Final = 3_000_000
-"""Events of a store below which the plain engine is the faster one on any machine: it takes two
-fifths of Spark's CPU at a million events, and 0.5 GB of memory for each, which Spark bounds."""
+PLAIN_S: Final = 25.0
+START_S: Final = 6.5
+PUBLISH_S: Final = 5.3
+WORKERS_S: Final = 28.4
+"""Seconds for a million events of a store: of the plain engine, of Spark's one writing thread, and
+of all its workers together; and those of Spark's start. Measured at 1 and 3 million events on two
+cores (docs/how-to/reindex.md). That more cores share the work of the workers is an assumption."""
 
 
 class Choice(NamedTuple):
@@ -61,14 +66,21 @@ def _chosen(source: Input, out: str) -> Choice:
     if source.kind != "store":
         if has_spark():
             return Choice("spark", "an archive: only Spark makes the tables for analysts")
-        return Choice("reference", "Spark is not installed")
-    events = events_of(source.store)
-    if events < SMALL:
-        why = f"fewer than {SMALL:,} events: Spark would take longer"
-        return Choice("reference", why)
+        return Choice("reference", "Spark, which makes the tables for analysts, is not installed")
+    events, cores = events_of(source.store), os.cpu_count() or 1
+    found = f"{plural(events, 'event')} on {plural(cores, 'core')}"
+    if not spark_is_quicker(events, cores):
+        return Choice("reference", f"{found}: Spark would take longer")
     if not has_spark():
-        return Choice("reference", f"{plural(events, 'event')}, but Spark is not installed")
-    return Choice("spark", plural(events, "event"))
+        return Choice("reference", f"{found}, but Spark is not installed")
+    return Choice("spark", found)
+
+
+def spark_is_quicker(events: int, cores: int) -> bool:
+    """Whether Spark rebuilds a store of so many events in less time than the plain engine."""
+    millions = events / 1_000_000
+    spark = START_S + millions * (PUBLISH_S + WORKERS_S / cores)
+    return spark < PLAIN_S * millions
 
 
 def events_of(store: Path) -> int:

@@ -6,6 +6,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 
 from agent.reindex import inputs
@@ -157,12 +159,28 @@ class Stages:
         return read, len(seqs)
 
     def _archives(self) -> None:
-        source, verify = self._job.source, self._job.settings.verify
-        reader = readers.from_jsonl if source.kind == "jsonl" else readers.from_parquet
+        """Read all files; where one is damaged, without the damaged ones, unless that is strict.
+
+        They are looked for only then: it means to unpack every packed file once more.
+        """
+        source = self._job.source
+        try:
+            self._read(source, [])
+        except (PySparkException, Py4JError) as error:
+            if self._job.settings.strict or readers.DAMAGED_FILE not in str(error):
+                raise
+            remote = [one.path for one in readers.listed(self._spark, source)]
+            damaged = readers.damaged_files(self._spark, source, remote)
+            if not damaged:
+                raise
+            self._read(inputs.without(source, damaged, remote), damaged)
+
+    def _read(self, source: inputs.Input, damaged: list[str]) -> None:
+        verify = self._job.settings.verify
         self._staging.run(
             "events",
             {
-                "read": lambda: reader(self._spark, source.paths, verify=verify),
+                "read": lambda: readers.archives(self._spark, source, damaged, verify=verify),
                 "rejects": lambda: readers.rejects(self._staging.read("events", "read")),
             },
             shown=lambda rows: rows["read"] - rows["rejects"],

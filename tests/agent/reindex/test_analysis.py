@@ -8,15 +8,13 @@ import duckdb
 import pyarrow.parquet as pq
 import pytest
 
-from agent.reindex import inputs
 from agent.reindex.spark.analysis import TABLES
 from nostr_client.assertions.fields import ADDRESS, EVENT, FIELDS, USER
 from nostr_client.assertions.tally import COUNTED, NO_SUBJECTS, AssertionTally
 from nostr_client.codecs.private_kinds import is_private
 from nostr_client.codecs.references import address_of
 from tests.agent.reindex import analysts
-from tests.agent.reindex.nasty import NOW, URLS, make, write_archive
-from tests.agent.reindex.test_spark import by_spark, everything, job_of
+from tests.agent.reindex.nasty import NOW
 from tests.docs.blocks import blocks
 from tests.unit import test_assertions as plain
 
@@ -25,46 +23,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from nostr_client.codecs.event import Event
+    from tests.agent.reindex.rebuilding import Archived
 
 pytestmark = pytest.mark.xdist_group("spark")
 
 PAGE = "docs/reference/tables.md"
-KEYS = [f"{n:02x}" * 32 for n in range(4)]
-
-
-def further() -> list[Event]:
-    """What the shared events lack: versions of follow lists, dislikes, identifiers, privacy."""
-
-    def follows(at: int, *keys: str) -> Event:
-        return make(5, 3, at=NOW - at, tags=tuple(("p", key) for key in keys))
-
-    site, web = ("i", "https://a.example"), ("k", "web")
-    return [
-        follows(900, KEYS[0], KEYS[1], KEYS[1], "no key"),
-        follows(800, KEYS[0], KEYS[2]),
-        follows(800, KEYS[0], KEYS[3]),
-        follows(700, KEYS[0], KEYS[1]),
-        make(5, 7, tags=(("e", KEYS[0]), ("p", KEYS[1])), content=" - "),
-        make(5, 17, tags=(site, web)),
-        make(4, 17, tags=(site, ("k", "other"))),
-        make(4, 1111, tags=(("I", site[1]), ("K", "web"), ("e", KEYS[0]), ("E", KEYS[1]))),
-        make(4, 30_003, at=NOW - 5, tags=(("d", "x"), ("t", "Secret")), content="encrypted"),
-        make(4, 4, tags=(("p", KEYS[0]), ("t", "Secret"))),
-        make(4, 1, tags=(("t", "Öffentlich"), ("t", "öffentlich"), ("q", KEYS[0]))),
-    ]
-
-
-@pytest.fixture(scope="module")
-def archived(
-    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Path, list[tuple[Event, str]], dict[str, int]]:
-    """The tables of an archive, its events as they are judged, and the rows that the run said."""
-    folder = tmp_path_factory.mktemp("archived")
-    events = list({event.id: event for event in [*everything(), *further()]}.values())
-    path = write_archive(folder / "a.jsonl", events)
-    heard = by_spark(spark, job_of(inputs.archive("jsonl", [str(path)]), folder))
-    return folder / "out" / "tables", analysts.judged(events, URLS, NOW), heard.built.rows
 
 
 def rows_of(tables: Path, name: str) -> list[tuple[Any, ...]]:
@@ -74,8 +37,8 @@ def rows_of(tables: Path, name: str) -> list[tuple[Any, ...]]:
     return [tuple(row.values()) for row in found.to_pylist(maps_as_pydicts="strict")]
 
 
-def test_every_table_equals_that_of_duckdb(archived: tuple[Path, Any, dict[str, int]]) -> None:
-    tables, events, said = archived
+def test_every_table_equals_that_of_duckdb(archived: Archived) -> None:
+    tables, events, said = archived.tables, archived.events, archived.heard.built.rows
     wanted = analysts.tables(events)
     assert wanted.keys() == TABLES.keys() - {"assertions"}
     for name, rows in wanted.items():
@@ -87,9 +50,9 @@ def test_every_table_equals_that_of_duckdb(archived: tuple[Path, Any, dict[str, 
 
 
 def test_the_card_of_every_subject_equals_the_sdks_tally(
-    archived: tuple[Path, list[tuple[Event, str]], dict[str, int]],
+    archived: Archived,
 ) -> None:
-    tables, events, _ = archived
+    tables, events = archived.tables, archived.events
     public = [e for e, status in events if status == "stored" and not is_private(e)]
     tally = AssertionTally(NOW, lambda *_: None)
     for event in public:
@@ -111,10 +74,10 @@ def test_the_card_of_every_subject_equals_the_sdks_tally(
 
 
 def test_the_card_of_every_author_and_event_equals_a_plain_count(
-    archived: tuple[Path, list[tuple[Event, str]], dict[str, int]],
+    archived: Archived,
 ) -> None:
     """The count of the tests of cards, over the decoded lines: each author, each busy event."""
-    tables, events, _ = archived
+    tables, events = archived.tables, archived.events
     lines = [
         {"id": e.id, "pubkey": e.pubkey, "created_at": e.created_at, "kind": e.kind, "tags": e.tags}
         for e, status in events
@@ -134,18 +97,16 @@ def test_the_card_of_every_author_and_event_equals_a_plain_count(
         assert cards[USER, subject] == wanted, subject
 
 
-def test_no_private_event_is_in_a_table(archived: tuple[Path, Any, Any]) -> None:
-    tables, events, _ = archived
+def test_no_private_event_is_in_a_table(archived: Archived) -> None:
+    tables, events = archived.tables, archived.events
     hidden = {e.id for e, _ in events if is_private(e)}
     hidden |= {address_of(e) for e, _ in events if is_private(e) and e.kind >= 30_000}
     assert not hidden & {row[1] for row in rows_of(tables, "assertions")}
     assert "secret" not in {row[0] for row in rows_of(tables, "hashtags")}
 
 
-def test_sketches_of_days_merge_to_those_of_weeks(
-    spark: SparkSession, archived: tuple[Path, Any, Any]
-) -> None:
-    tables, _, _ = archived
+def test_sketches_of_days_merge_to_those_of_weeks(spark: SparkSession, archived: Archived) -> None:
+    tables = archived.tables
     spark.read.parquet(str(tables / "daily_actives")).createOrReplaceTempView("days")
     merged = spark.sql(
         "SELECT trunc(day, 'week'), hll_sketch_estimate(hll_union_agg(sketch)) FROM days GROUP BY 1"
@@ -156,8 +117,8 @@ def test_sketches_of_days_merge_to_those_of_weeks(
         assert abs(estimate - weeks[week]) <= 0.1 * weeks[week], week
 
 
-def test_the_page_has_every_table_and_its_queries_run(archived: tuple[Path, Any, Any]) -> None:
-    tables, _, _ = archived
+def test_the_page_has_every_table_and_its_queries_run(archived: Archived) -> None:
+    tables = archived.tables
     text = (analysts.ROOT / PAGE).read_text("utf-8")
     queries = [one.text for one in blocks("sql") if one.page == PAGE]
     for name, columns in TABLES.items():
