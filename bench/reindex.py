@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.reindex import inputs, run
-from agent.reindex.protocol import STAGES, Stage
+from agent.reindex.protocol import Stage
 from agent.reindex.reporter import tree, tree_cpu
 from bench.reindex_events import archive_of, store_of
 from bench.report import Report, arguments
@@ -139,9 +139,9 @@ def engines(
     peer = "plain engine"
     report.time(f"{name}, wall", ours.wall, peer=peer, theirs=plain.wall, at_least=1 / 1.1)
     report.time(f"{name}, CPU", ours.cpu, peer=peer, theirs=plain.cpu, at_least=1 / 1.6)
-    for named in ("start", *STAGES, "publish"):
-        cpu = stages[named].cpu / millions
-        report.figure(f"{name}, {named}: CPU per million events", cpu, "s")
+    for stage in stages.values():
+        cpu = stage.cpu / millions
+        report.figure(f"{name}, {stage.name}: CPU per million events", cpu, "s")
     report.figure(f"{name}, memory of the process tree", ours.peak / GIB, "GiB", at_most=6.0)
 
 

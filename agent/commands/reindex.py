@@ -213,6 +213,7 @@ def _alone(context: click.Context, option: click.Parameter, given: bool) -> bool
     help="Where the tables of archives go: a folder or a URL.",
 )
 @click.option("--verify", is_flag=True, help="Check every signature, in parallel.")
+@click.option("--strict", is_flag=True, help="End the run at a damaged file of archives.")
 @click.option(
     "--check",
     is_flag=True,
@@ -225,7 +226,7 @@ def _alone(context: click.Context, option: click.Parameter, given: bool) -> bool
     type=click.Choice(["auto", "spark", "reference"]),
     default="auto",
     show_default=True,
-    help="auto: by the number of events.",
+    help="auto: by the events of a store; Spark for archives.",
 )
 @click.option("--master", default=LOCAL, show_default=True, help="Where Spark runs.")
 @click.option(
@@ -294,6 +295,8 @@ def _source(
     for option in ("out", "hot", "now"):
         if given[option] is not None and not named:
             raise InvalidInput(f"--{option} is for archives")
+    if given["strict"] and not named:
+        raise InvalidInput("--strict is for archives")
     if given["verify"] and not named:
         raise InvalidInput("--verify is for archives; nostr-client store verify checks a store")
     if named:
@@ -313,6 +316,7 @@ async def _run(source: Input, given: dict[str, Any], report: Report) -> Result:
         hot=given["hot"],
         now=given["now"],
         verify=given["verify"],
+        strict=given["strict"],
         check=given["check"] or given["repair"],
         master=given["master"],
         memory=given["memory"],

@@ -17,7 +17,7 @@ import msgspec
 from agent.reindex import inputs
 from nostr_client.codecs.event import Event, has_valid_id, parse_event
 from nostr_client.errors import InvalidEvent, InvalidInput
-from nostr_client.store.event_lines import LINE_LIMIT, gunzipped, read_lines
+from nostr_client.store.event_lines import BUFFER_BYTES, LINE_LIMIT, gunzipped, read_lines
 from nostr_client.store.rows import encode_tags
 from nostr_client.store.tombstones import EventRow
 from nostr_client.sync.arrow_files import parquet_batches, unzstd
@@ -33,6 +33,9 @@ CHUNK: Final = 5_000
 
 KEPT_BYTES: Final = 65_536
 """Bytes of a rejected line that are stored."""
+
+ZSTD: Final = (".zst", ".zstd")
+PACKED: Final = (".gz", *ZSTD)
 
 BOM: Final = b"\xef\xbb\xbf"
 
@@ -142,6 +145,29 @@ def events_of(source: Input, verify: bool, rejects: Rejects) -> Iterator[Event]:
                 yield found
 
 
+DAMAGED: Final = "a damaged file"
+"""The reason for which a whole file is rejected; what is rejected is its path."""
+
+
+def damaged_files(source: Input) -> list[str]:
+    """The local files of archives that cannot be read to their end. Raises MissingExtra."""
+    return [str(file) for file in inputs.files(source) if _is_damaged(file, source.kind)]
+
+
+def _is_damaged(file: Path, kind: inputs.Kind) -> bool:
+    try:
+        if kind == "parquet":
+            for _ in _parquet_batches(file):
+                pass
+        elif file.suffix in PACKED:
+            with opened(file) as stream:
+                while stream.read(BUFFER_BYTES):
+                    pass
+    except (InvalidInput, OSError):
+        return True
+    return False
+
+
 def _lines(file: Path) -> Iterator[bytes]:
     """Lines without blank ones; one over the limit is cut, so that it is seen to be too long."""
     with opened(file) as stream:
@@ -155,7 +181,7 @@ def _lines(file: Path) -> Iterator[bytes]:
 @contextmanager
 def opened(file: Path) -> Iterator[IO[bytes]]:
     """A file for reading, unpacked as its name says. Raises MissingExtra; reading InvalidInput."""
-    if file.suffix in (".zst", ".zstd"):
+    if file.suffix in ZSTD:
         with unzstd(file, f"{file}: zstd") as stream:
             yield stream
         return
@@ -170,11 +196,14 @@ _BYTES: Final = ("id", "pubkey", "tags", "content", "sig")
 """Columns of one long text or bytes each."""
 
 
-def _parquet_lines(file: Path, verify: bool) -> Iterator[Event | Rejected]:
-    batches = parquet_batches(
+def _parquet_batches(file: Path) -> Iterator[Any]:
+    return parquet_batches(
         file, f"{file}: Parquet", CHUNK, columns=ARCHIVE_COLUMNS, dictionaries=_BYTES
     )
-    for batch in batches:
+
+
+def _parquet_lines(file: Path, verify: bool) -> Iterator[Event | Rejected]:
+    for batch in _parquet_batches(file):
         yield from parquet_events([_decoded(column) for column in batch.columns], verify)
 
 

@@ -23,9 +23,9 @@ from nostr_client.store.index_schema import HOT, IndexedState
 from nostr_client.store.schema import HASH_KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
-PLAN: Final = 6
+PLAN: Final = 7
 """Raise it when a stage's tables change: what an older program staged is then not used."""
 
 Kind = Literal["store", "jsonl", "parquet"]
@@ -81,7 +81,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     it sweeps. `fixed`: the caller chose this time; else a run that resumes the stages of
     another keeps its time. `urls`: normalised URLs that requests to vanish may name. `hot`:
     events from which a target is kept. `verify`: check every signature (ids of archives are always
-    checked).
+    checked). `strict`: a damaged file of archives ends the run, and is not left out.
     """
 
     now: int
@@ -89,6 +89,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     urls: tuple[str, ...] = ()
     hot: int = HOT
     verify: bool = False
+    strict: bool = False
 
 
 def is_url(path: str) -> bool:
@@ -158,6 +159,15 @@ def files(source: Input) -> Iterator[Path]:
                 yield file
 
 
+def without(source: Input, left_out: Collection[str], remote: Iterable[str] = ()) -> Input:
+    """The same input without some of its files; `remote` are its files elsewhere."""
+    if not left_out:
+        return source
+    named = (*map(str, files(source)), *remote)
+    paths = tuple(one for one in named if one not in left_out)
+    return msgspec.structs.replace(source, paths=paths)
+
+
 def fingerprint(
     source: Input, settings: Settings, mark: IndexedState | None, listed: Iterable[Listed] = ()
 ) -> str:
@@ -166,7 +176,8 @@ def fingerprint(
     `now` is no part of it: the work keeps its own. Where a file's change would not show, the name
     is a new one each time, with ONCE in front.
     """
-    parts = [str(PLAN), source.kind, *settings.urls, str(settings.hot), str(settings.verify)]
+    parts = [str(PLAN), source.kind, *settings.urls, str(settings.hot)]
+    parts += [str(settings.verify), str(settings.strict)]
     if mark is not None:
         parts += [*(str(Path(path).absolute()) for path in source.paths), repr(tuple(mark))]
         parts.append(hash_key(source.store).hex())

@@ -49,6 +49,7 @@ def make_job(
     urls: tuple[str, ...] = (),
     hot: int | None = None,
     verify: bool = False,
+    strict: bool = False,
     check: bool = False,
     now: float | None = None,
     **spark: Any,
@@ -64,7 +65,9 @@ def make_job(
         raise InvalidInput(f"--hot is for archives: a store keeps targets from {least()}")
     chosen = choose(engine, source, str(out))
     at = int(time.time() if now is None else now)
-    settings = inputs.Settings(now=at, fixed=now is not None, urls=urls, verify=verify)
+    settings = inputs.Settings(
+        now=at, fixed=now is not None, urls=urls, verify=verify, strict=strict
+    )
     if hot is not None or source.kind == "store":
         settings = msgspec.structs.replace(settings, hot=hot or least())
     job = Job(

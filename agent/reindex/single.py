@@ -128,13 +128,22 @@ def _from_archive(job: Job, reporter: Reporter, rejects: event_rows.Rejects) -> 
     work = Path(job.work)
     work.mkdir(parents=True, exist_ok=True)
     with reporter.stage("events") as count, rejects.kept_in(Path(job.out)):
+        source = job.source if job.settings.strict else _whole_files(job.source, rejects)
         with tempfile.TemporaryDirectory(dir=work) as folder:
             spool = event_rows.Spool(Path(folder) / "rows")
-            read = event_rows.events_of(job.source, job.settings.verify, rejects)
+            read = event_rows.events_of(source, job.settings.verify, rejects)
             spool.fill(_with_progress((row_of(event) for event in read), reporter, 0))
             tables = from_archive(spool.rows, job.settings)
         count(sum(tables.statuses.values()))
     return tables
+
+
+def _whole_files(source: inputs.Input, rejects: event_rows.Rejects) -> inputs.Input:
+    """An input without its damaged files, which are counted and named as rejected."""
+    damaged = event_rows.damaged_files(source)
+    for name in damaged:
+        rejects.note(event_rows.Rejected(event_rows.DAMAGED, name.encode()))
+    return inputs.without(source, damaged)
 
 
 def _with_progress(found: Iterable[EventRow], reporter: Reporter, total: int) -> Iterator[EventRow]:

@@ -155,10 +155,7 @@ def read_zap(
     held = _held(receipt)
     if held is None or (target is not None and target not in _named(held.request)):
         return None
-    request = held.request
-    about = request.first_tag("e") or request.first_tag("a")
-    receiver = request.first_tag("p") or ""
-    return Zap(held.amount, request.pubkey, receiver, about, held.payment)
+    return _zap_of(held)
 
 
 def paid(receipt: Event) -> list[ZapPayment]:
@@ -168,8 +165,22 @@ def paid(receipt: Event) -> list[ZapPayment]:
     after its receipts, so sums by target are not checked against its author and splits.
     """
     held = _held(receipt)
-    if held is None:
-        return []
+    return [] if held is None else _payments_of(receipt, held)
+
+
+def claimed(receipt: Event) -> tuple[Zap, list[ZapPayment]] | None:
+    """Return what `read_zap` and `paid` say, for one signature check; None if it does not hold."""
+    held = _held(receipt)
+    return None if held is None else (_zap_of(held), _payments_of(receipt, held))
+
+
+def _zap_of(held: _Held) -> Zap:
+    request = held.request
+    about = request.first_tag("e") or request.first_tag("a")
+    return Zap(held.amount, request.pubkey, request.first_tag("p") or "", about, held.payment)
+
+
+def _payments_of(receipt: Event, held: _Held) -> list[ZapPayment]:
     named = _named(held.request)
     targets = {(name, value) for name in TARGET_TAGS for value in receipt.tag_values(name)}
     return [

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from nostr_client.codecs import kinds
 from nostr_client.codecs.event import Event
-from nostr_client.codecs.zaps import paid
+from nostr_client.codecs.zaps import claimed
 from nostr_client.store.index_schema import TRACKED_NAMES
 from nostr_client.store.rows import encode_tags
 
@@ -60,6 +60,9 @@ KEY: Final = 32
 LOOKED_AT: Final = frozenset({kinds.DELETION, kinds.VANISH, kinds.GIFT_WRAP, kinds.ZAP})
 """Kinds whose tags decide more than targets."""
 
+PAYMENT: Final = "payment"
+"""What the tags of a zap receipt name beside its targets: the payment, msats, who pays whom."""
+
 encode_others: Final = msgspec.msgpack.Encoder().encode
 decode_others: Final = msgspec.msgpack.Decoder(list[str]).decode
 
@@ -91,9 +94,14 @@ def from_columns(columns: Sequence[Sequence[Any]], tags: Iterable[Tags]) -> pa.R
 
 
 def _kept(event: Event) -> str:
-    tags: Sequence[Sequence[str]] = event.tags
-    if event.kind == kinds.ZAP:
-        tags = [(name, value, str(msats)) for name, value, msats in paid(event)]
+    if event.kind != kinds.ZAP:
+        return encode_tags(event.tags).decode()
+    found = claimed(event)
+    if found is None:
+        return "[]"
+    zap, payments = found
+    tags: list[tuple[str, ...]] = [(name, value, str(msats)) for name, value, msats in payments]
+    tags.append((PAYMENT, zap.payment.hex(), str(zap.amount), zap.sender, zap.receiver))
     return encode_tags(tags).decode()
 
 

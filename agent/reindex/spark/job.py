@@ -6,7 +6,7 @@ import os
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from py4j.protocol import Py4JError
@@ -16,12 +16,13 @@ from agent.reindex import inputs, jvm
 from agent.reindex.protocol import STAGES, Built
 from agent.reindex.single import about, check_built
 from agent.reindex.spark import plan
+from agent.reindex.spark.analysis import write_table
 from agent.reindex.spark.ending import childless, closed
 from agent.reindex.spark.publishing import IndexPublisher
 from agent.reindex.spark.readers import listed
 from agent.reindex.spark.session import SparkFailed, SparkOptions, open_session, short
-from agent.reindex.spark.stages import Stages
-from agent.reindex.spark.staging import Staging
+from agent.reindex.spark.stages import MENTIONS, Stages
+from agent.reindex.spark.staging import Staging, polled
 from agent.reindex.spark.tables import PLACES
 from agent.reindex.spark.training import start_training
 from agent.reindex.tempdir import scratch
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from agent.reindex.protocol import Job
     from agent.reindex.reporter import Reporter
     from nostr_client.store.index_schema import IndexedState
+
+TABLES: Final = "tables"
+"""The stage that writes the tables of archives as Parquet; it is made again by each run."""
 
 
 def run_job(job: Job, reporter: Reporter) -> None:
@@ -96,7 +100,7 @@ def _judged(job: Job, staging: Staging, reporter: Reporter) -> Job:
     """The job with the time of the stages that it resumes; a store has judged its own events."""
     if job.source.kind == "store":
         return job
-    now = staging.as_of(job.settings, STAGES[1:])
+    now = staging.as_of(job.settings, [*STAGES[1:], MENTIONS])
     if now != job.settings.now:
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(now))
         reporter.talk(f"going on with an earlier run: expiry is judged as of {when} UTC")
@@ -113,41 +117,60 @@ def _run(
     """
     if inputs.is_url(job.work):
         stages.run()
+        more = _write_tables(spark, staging, stages, job, reporter)
         with reporter.stage("publish"):
-            _copy_tables(spark, staging, job)
-            return _fields(staging, job, name, stages.mark()), None
+            return _fields(staging, job, name, stages.mark(), more), None
     with IndexPublisher(job, name, f"{job.work}/{name}", stages.mark, reporter) as index:
         staging.on_table = index.staged
         stages.run()
+        more = {}
+        if job.source.kind != "store":
+            more = _write_tables(spark, staging, stages, job, reporter)
         with reporter.stage("publish", with_aside=True) as count:
-            if job.source.kind != "store":
-                _copy_tables(spark, staging, job)
-            fields = _fields(staging, job, name, stages.mark())
+            fields = _fields(staging, job, name, stages.mark(), more)
             done = index.finish()
             count(sum(done.rows.values()))
     return fields, done.path
 
 
-def _copy_tables(spark: SparkSession, staging: Staging, job: Job) -> None:
-    """The tables as Parquet, `<out>/tables/<table>`: the product on a cluster.
+def _write_tables(
+    spark: SparkSession, staging: Staging, stages: Stages, job: Job, reporter: Reporter
+) -> dict[str, int]:
+    """The tables as Parquet, `<out>/tables/<table>`: the product on a cluster; return the rows of
+    those for analysts.
 
     Between its two times of writing, `about` has no row: what is mixed is seen as such.
     """
     out = job.out.rstrip("/")
     details = spark.createDataFrame([about(job)], "as_of long, hot long").coalesce(1)
-    details.limit(0).write.mode("overwrite").parquet(f"{out}/tables/about")
+    with reporter.stage(TABLES) as count, polled(spark, TABLES, reporter):
+        details.limit(0).write.mode("overwrite").parquet(f"{out}/tables/about")
+        _copy_tables(staging, out)
+        rows = {
+            name: write_table(f"{out}/tables/{name}", table)
+            for name, table in stages.tables().items()
+        }
+        staging.read("events", "rejects").write.mode("overwrite").parquet(f"{out}/rejects")
+        details.write.mode("overwrite").parquet(f"{out}/tables/about")
+        count(sum(rows.values()))
+    return rows
+
+
+def _copy_tables(staging: Staging, out: str) -> None:
+    """The tables that an index has too."""
     unpacked = {"hot_author": plan.hot_authors, "daily_author": plan.daily_authors}
     for table, (stage, staged) in PLACES.items():
         rows = staging.read(stage, staged)
         if table in unpacked:
             rows = unpacked[table](rows)
         rows.write.mode("overwrite").option("compression", "zstd").parquet(f"{out}/tables/{table}")
-    staging.read("events", "rejects").write.mode("overwrite").parquet(f"{out}/rejects")
-    details.write.mode("overwrite").parquet(f"{out}/tables/about")
 
 
-def _fields(staging: Staging, job: Job, name: str, mark: IndexedState) -> dict[str, Any]:
-    """The fields of `Built` except the path of the index and the seconds."""
+def _fields(
+    staging: Staging, job: Job, name: str, mark: IndexedState, more: dict[str, int]
+) -> dict[str, Any]:
+    """The fields of `Built` except the path of the index and the seconds; `more` are the rows of
+    further tables."""
     rows = {
         table: staging.marks[stage].rows[staged]
         for table, (stage, staged) in PLACES.items()
@@ -158,7 +181,7 @@ def _fields(staging: Staging, job: Job, name: str, mark: IndexedState) -> dict[s
         "fingerprint": name,
         "next_seq": mark.next_seq,
         "removals": mark.removals,
-        "rows": rows,
+        "rows": rows | more,
         "statuses": statuses | _duplicates(staging, job),
         "rejects": _reasons(staging, job),
     }

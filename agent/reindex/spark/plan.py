@@ -13,6 +13,7 @@ from pyspark.sql import functions as f
 from agent.reindex.parquet import MOST_MSATS
 from agent.reindex.spark import chunks, counts, days, groups
 from nostr_client.codecs import kinds
+from nostr_client.codecs.zaps import TARGET_TAGS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -114,6 +115,7 @@ def zaps(events: DataFrame) -> DataFrame:
     """`tables.COLUMNS["zap"]`, of receipts whose `tags` say what was paid for what."""
     tag = f.explode(f.from_json("tags", "array<array<string>>")).alias("tag")
     one = events.where(f.col("kind") == kinds.ZAP).select(tag)
+    one = one.where(f.get("tag", f.lit(0)).isin(*TARGET_TAGS))
     name, value, msats = (f.get("tag", f.lit(at)) for at in range(3))
     total = f.sum(msats.cast("decimal(20,0)"))
     return one.groupBy(name.alias("name"), value.alias("value")).agg(

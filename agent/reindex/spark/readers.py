@@ -10,15 +10,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 
-from agent.reindex import inputs
+from agent.reindex import event_rows, inputs
 from agent.reindex.event_rows import ARCHIVE_COLUMNS as COLUMNS
-from agent.reindex.event_rows import KEPT_BYTES, Rejected, parquet_events, parse
+from agent.reindex.event_rows import DAMAGED, KEPT_BYTES, Rejected, parquet_events, parse
 from agent.reindex.inputs import for_hadoop
 from agent.reindex.spark import storesource
 from agent.reindex.spark.columns import ARROW, SCHEMA, batch
 from agent.reindex.spark.files import emptied
+from agent.reindex.spark.mentions import mentions
 from nostr_client.store.event_lines import LINE_LIMIT
 from nostr_client.store.tombstones import row_of
 
@@ -32,10 +35,22 @@ if TYPE_CHECKING:
 
     Batches = Iterator[pa.RecordBatch]
 
-READ: Final = f"{SCHEMA}, reason string, line binary"
-"""The input schema; for a line that is not an event the reason, and the beginning of the line."""
+READ: Final = f"{SCHEMA}, mentions string, is_reply boolean, reason string, line binary"
+"""The input schema, and what the tables for analysts read (`mentions`); for a line that is not an
+event the reason, and the beginning of the line."""
 
-_ARROW: Final = ARROW.append(pa.field("reason", pa.string())).append(pa.field("line", pa.binary()))
+_MORE: Final = (
+    pa.field("mentions", pa.string()),
+    pa.field("is_reply", pa.bool_()),
+    pa.field("reason", pa.string()),
+    pa.field("line", pa.binary()),
+)
+_ARROW: Final = pa.schema([*ARROW, *_MORE])
+
+LOST: Final = "reason string, line binary"
+
+DAMAGED_FILE: Final = "FAILED_READ_FILE"
+"""What Spark's error says of a file that it cannot read."""
 
 TOO_LONG: Final = "a line of more than 16 MiB"
 
@@ -55,30 +70,60 @@ def stage_store(
     return sum(row.events for row in done), sum(row.tags for row in done)
 
 
-def from_jsonl(spark: SparkSession, paths: Sequence[str], *, verify: bool) -> DataFrame:
-    """Every line of archives, as READ; gz and zst are unpacked by their names, a task a file.
+def archives(
+    spark: SparkSession, source: inputs.Input, damaged: Sequence[str] = (), *, verify: bool
+) -> DataFrame:
+    """Every line or row of archives, as READ, with a number each, `seq`; `damaged` are files that
+    are not read, a rejected row each.
 
-    A line over the limit is passed to Python as its length alone.
+    Stage the result: each computation gives other numbers.
     """
-    reader = spark.read.option("recursiveFileLookup", "true").option("lineSep", "\n")
-    lines = reader.text(list(map(for_hadoop, paths))).select(
-        f.col("value").cast("binary").alias("line")
-    )
+    if source.paths:
+        reader = _from_jsonl if source.kind == "jsonl" else _from_parquet
+        found = reader(spark, source.paths, verify)
+    else:
+        found = spark.createDataFrame([], READ)
+    if damaged:
+        lost = spark.createDataFrame([(DAMAGED, name.encode()) for name in damaged], LOST)
+        found = found.unionByName(lost, allowMissingColumns=True)
+    return found.withColumn("seq", f.monotonically_increasing_id())
+
+
+def _from_jsonl(spark: SparkSession, paths: Sequence[str], verify: bool) -> DataFrame:
+    """gz and zst are unpacked by their names, a task a file. A line over the limit is passed to
+    Python as its length alone."""
+    lines = _texts(spark, paths).select(f.col("value").cast("binary").alias("line"))
     long = f.length("line") > LINE_LIMIT
     # Null marks what is too long: the line itself need not travel to Python.
     short = lines.select(f.when(~long, f.col("line")).alias("line"))
-    return _numbered(short.mapInArrow(_parser(verify), READ))
+    return short.mapInArrow(_parser(verify), READ)
 
 
-def from_parquet(spark: SparkSession, paths: Sequence[str], *, verify: bool) -> DataFrame:
-    """Every row of archives that `archive export` made, as READ."""
-    rows = spark.read.option("recursiveFileLookup", "true").parquet(*map(for_hadoop, paths))
-    return _numbered(rows.select(*COLUMNS).mapInArrow(_reader(verify), READ))
+def _from_parquet(spark: SparkSession, paths: Sequence[str], verify: bool) -> DataFrame:
+    """Rows that `archive export` made."""
+    return _rows(spark, paths).mapInArrow(_reader(verify), READ)
 
 
-def _numbered(read: DataFrame) -> DataFrame:
-    """Rows with a number each, `seq`; stage them, as each computation gives other numbers."""
-    return read.withColumn("seq", f.monotonically_increasing_id())
+def _texts(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
+    reader = spark.read.option("recursiveFileLookup", "true").option("lineSep", "\n")
+    return reader.text(list(map(for_hadoop, paths)))
+
+
+def _rows(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
+    reader = spark.read.option("recursiveFileLookup", "true")
+    return reader.parquet(*map(for_hadoop, paths)).select(*COLUMNS)
+
+
+def damaged_files(spark: SparkSession, source: inputs.Input, remote: Sequence[str]) -> list[str]:
+    """Files of archives that cannot be read to their end; `remote` are those elsewhere."""
+    look = _texts if source.kind == "jsonl" else _rows
+    damaged = event_rows.damaged_files(source)
+    for name in remote:
+        try:
+            look(spark, [name]).write.format("noop").mode("overwrite").save()
+        except (PySparkException, Py4JError):
+            damaged.append(name)
+    return damaged
 
 
 def events(read: DataFrame) -> DataFrame:
@@ -118,25 +163,27 @@ def _reader(verify: bool) -> Callable[[Batches], Batches]:
 
 def _both(found: Iterable[Event | Rejected]) -> Batches:
     """Events and rejected lines as batches of READ."""
-    rows, bad = [], []
+    good, bad = [], []
     for one in found:
         if isinstance(one, Rejected):
             bad.append(one)
         else:
-            rows.append(row_of(one))
-    if rows:
-        good = batch(rows)
-        yield _batch(
-            [*good.columns, *(pa.nulls(len(rows), one) for one in (pa.string(), pa.binary()))]
-        )
+            good.append(one)
+    if good:
+        rows = batch(map(row_of, good))
+        said, replies = zip(*map(mentions, good), strict=True)
+        yield _batch([*rows.columns, pa.array(said, pa.string()), pa.array(replies)], len(good))
     if bad:
-        nothing = [pa.nulls(len(bad), field.type) for field in ARROW]
+        nothing = [pa.nulls(len(bad), field.type) for field in list(_ARROW)[:-2]]
         reasons = pa.array([one.reason for one in bad], pa.string())
-        yield _batch([*nothing, reasons, pa.array([one.line[:KEPT_BYTES] for one in bad])])
+        lines = pa.array([one.line[:KEPT_BYTES] for one in bad], pa.binary())
+        yield _batch([*nothing, reasons, lines])
 
 
-def _batch(columns: list[Any]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(columns, schema=_ARROW)
+def _batch(columns: list[Any], rows: int = 0) -> pa.RecordBatch:
+    """Rows of READ; columns that are missing at the end are null."""
+    missing = [pa.nulls(rows, field.type) for field in list(_ARROW)[len(columns) :]]
+    return pa.RecordBatch.from_arrays([*columns, *missing], schema=_ARROW)
 
 
 def listed(spark: SparkSession, source: inputs.Input) -> list[inputs.Listed]:

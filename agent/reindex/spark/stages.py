@@ -6,15 +6,18 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 
 from agent.reindex import inputs
 from agent.reindex.single import ARCHIVED
-from agent.reindex.spark import chunks, plan, readers, tombstones
+from agent.reindex.spark import analysis, chunks, mentions, plan, readers, tombstones
 from agent.reindex.spark.columns import SCHEMA
 from agent.reindex.spark.files import write
 from agent.reindex.spark.groups import arrow, rows
 from agent.reindex.spark.numeric import fingerprints
+from nostr_client.codecs import kinds
 from nostr_client.store import digest
 from nostr_client.store.base import SaveStatus
 from nostr_client.store.index_schema import IndexedState
@@ -28,6 +31,12 @@ if TYPE_CHECKING:
 STATUS: Final = "status string, events long"
 
 _ALIVE: Final = f"status = '{SaveStatus.STORED.value}'"
+
+_VALID: Final = f"'{SaveStatus.STORED.value}', '{SaveStatus.SUPERSEDED.value}'"
+_FOLLOW_LISTS: Final = f"kind = {kinds.CONTACTS} AND status IN ({_VALID})"
+
+MENTIONS: Final = "mentions"
+"""The stage of archives that follows the others, and makes what their further tables share."""
 
 
 class Stages:
@@ -71,6 +80,45 @@ class Stages:
             },
         )
         run("fingerprints", {"sums": lambda: fingerprints(self._grouped("sums"))})
+        if self._mark is None:
+            self._mentions()
+
+    def _mentions(self) -> None:
+        """Archives: what public events say of each target, and by whom they are."""
+        self._staging.run(
+            MENTIONS,
+            {
+                "mentioned": lambda: mentions.mentioned(self._public()),
+                "identifiers": lambda: mentions.identifiers(self._public()),
+                "authors": lambda: mentions.authors(self._public()),
+            },
+        )
+
+    def tables(self) -> dict[str, DataFrame]:
+        """The tables for analysts, as analysis.TABLES; call it once `run` has ended."""
+        public, read = self._public(), self._staging.read
+        mentioned, authors = read(MENTIONS, "mentioned"), read(MENTIONS, "authors")
+        identifiers = read(MENTIONS, "identifiers")
+        found = analysis.of_mentions(mentioned) | {
+            "daily_actives": analysis.actives(public, "day"),
+            "weekly_actives": analysis.actives(public, "week"),
+            "authors": analysis.seen(authors),
+            "follows": analysis.follows(self._follow_lists()),
+            "zaps": analysis.zaps(public),
+            "assertions": analysis.assertions(
+                public, authors, mentioned, identifiers, self._job.settings.now
+            ),
+        }
+        return {name: found[name].to(schema) for name, schema in analysis.schemas().items()}
+
+    def _public(self) -> DataFrame:
+        """The living events of archives that are not private."""
+        return self._living().where("mentions IS NOT NULL")
+
+    def _follow_lists(self) -> DataFrame:
+        """All versions of follow lists that were valid until a newer one came."""
+        lists = plan.living(self._archived(), self._staging.read("dead", "lists"))
+        return lists.where(f.col("kind") == kinds.CONTACTS)
 
     def _events(self) -> None:
         if self._mark is None:
@@ -111,12 +159,28 @@ class Stages:
         return read, len(seqs)
 
     def _archives(self) -> None:
-        source, verify = self._job.source, self._job.settings.verify
-        reader = readers.from_jsonl if source.kind == "jsonl" else readers.from_parquet
+        """Read all files; where one is damaged, without the damaged ones, unless that is strict.
+
+        They are looked for only then: it means to unpack every packed file once more.
+        """
+        source = self._job.source
+        try:
+            self._read(source, [])
+        except (PySparkException, Py4JError) as error:
+            if self._job.settings.strict or readers.DAMAGED_FILE not in str(error):
+                raise
+            remote = [one.path for one in readers.listed(self._spark, source)]
+            damaged = readers.damaged_files(self._spark, source, remote)
+            if not damaged:
+                raise
+            self._read(inputs.without(source, damaged, remote), damaged)
+
+    def _read(self, source: inputs.Input, damaged: list[str]) -> None:
+        verify = self._job.settings.verify
         self._staging.run(
             "events",
             {
-                "read": lambda: reader(self._spark, source.paths, verify=verify),
+                "read": lambda: readers.archives(self._spark, source, damaged, verify=verify),
                 "rejects": lambda: readers.rejects(self._staging.read("events", "read")),
             },
             shown=lambda rows: rows["read"] - rows["rejects"],
@@ -136,6 +200,7 @@ class Stages:
                     self._archived(), read("dead", "requests"), settings
                 ),
                 "kept": lambda: plan.kept_bitmaps(read("dead", "judged").where(_ALIVE)),
+                "lists": lambda: plan.kept_bitmaps(read("dead", "judged").where(_FOLLOW_LISTS)),
                 "status": lambda: (
                     read("dead", "judged").groupBy("status").agg(f.count("*").alias("events"))
                 ),

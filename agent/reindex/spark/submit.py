@@ -35,6 +35,7 @@ _PLACE = UserPath(path_type=str)
 @click.option("--partitions", type=click.IntRange(1), default=200, show_default=True)
 @click.option("--hot", type=click.IntRange(1), default=HOT, show_default=True)
 @click.option("--verify", is_flag=True, help="Check every signature.")
+@click.option("--strict", is_flag=True, help="End the run at a damaged file.")
 @click.option("--now", type=int, help="Unix seconds at which expired events are dead.")
 def main(
     jsonl: tuple[str, ...],
@@ -43,6 +44,7 @@ def main(
     partitions: int,
     hot: int,
     verify: bool,
+    strict: bool,
     now: int | None,
 ) -> None:
     """Rebuild the tables of archives on a cluster; prints JSON lines.
@@ -52,7 +54,7 @@ def main(
     if bool(jsonl) == bool(parquet):
         raise click.UsageError("one of --jsonl and --parquet")
     at = int(time.time()) if now is None else now
-    settings = inputs.Settings(now=at, fixed=now is not None, hot=hot, verify=verify)
+    settings = inputs.Settings(now=at, fixed=now is not None, hot=hot, verify=verify, strict=strict)
     done = False
     with Stoppable():
         _run("jsonl" if jsonl else "parquet", jsonl or parquet, settings, out, partitions)

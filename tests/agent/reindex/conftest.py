@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from tests.agent.reindex.rebuilding import Archived
+
 
 @pytest.fixture(scope="session")
 def spark(
@@ -32,3 +34,11 @@ def spark(
         )
         yield session
         session.stop()
+
+
+@pytest.fixture(scope="session")
+def archived(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Archived:
+    """The tables of the archive of everything; tests read them and change nothing."""
+    from tests.agent.reindex import rebuilding
+
+    return rebuilding.archived(spark, tmp_path_factory.mktemp("archived"))

@@ -8,11 +8,16 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from tests.agent.reindex.nasty import make
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from nostr_client.codecs.event import Event
+
+DAMAGED_FILES = ("cut.jsonl.gz", "damaged.jsonl.gz", "damaged.jsonl.zst")
+"""Files that cannot be read to their end: none of their lines counts."""
 
 LONG = 50 * 2**20
 
@@ -57,4 +62,8 @@ def write(folder: Path, events: Sequence[Event]) -> int:
     (folder / "huge.jsonl").write_bytes(huge + b"\n" + lines[0])
     (folder / "_SUCCESS").touch()
     (folder / ".part.jsonl").write_bytes(b"not yet")
-    return 10 * len(bad) + 1
+    only_here = [make(0, 1, content=f"only here {n}").to_json() for n in range(200)]
+    whole = gzip.compress("\n".join(only_here).encode())
+    for name in DAMAGED_FILES:
+        (folder / name).write_bytes(whole[: len(whole) // 2] if "cut" in name else b"not packed")
+    return 10 * len(bad) + 1 + len(DAMAGED_FILES)

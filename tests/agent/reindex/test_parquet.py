@@ -34,8 +34,9 @@ EVENTS = nasty()
 def rebuilt(folder: Path) -> list[Any]:
     """What a rebuild of an archive into `out` said."""
     source = inputs.archive("jsonl", [str(write_archive(folder / "a.jsonl", EVENTS))])
-    job, _ = run.make_job(source, out=folder / "out", urls=URLS, hot=HOT, now=NOW)
-    assert job.engine == "reference"
+    job, _ = run.make_job(
+        source, engine="reference", out=folder / "out", urls=URLS, hot=HOT, now=NOW
+    )
     said: list[Any] = []
     run_job(job, Reporter(lambda line: said.append(from_line(line))))
     return said

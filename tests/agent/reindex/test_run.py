@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 from agent.api.schema import RebuildBody
 from agent.cli import cli
-from agent.reindex import inputs, launcher, run
+from agent.reindex import engines, inputs, launcher, run
 from agent.reindex.launcher import ReindexFailed, messages
 from agent.reindex.protocol import Built, Checked, Stage, checked_memory, from_line, to_line
 from agent.reindex.reporter import Reporter, tree
@@ -258,6 +258,31 @@ def test_what_cannot_be_read_is_said_at_once(tmp_path: Path) -> None:
         run.make_job(inputs.archive("jsonl", [str(write_archive(tmp_path / "b.jsonl", []))]))
 
 
+def test_the_engine_of_a_store_is_the_quicker_one_by_size_and_cores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = inputs.Input(kind="store", paths=(str(tmp_path / "store.db"),))
+    for events, cores, engine in (
+        (10, 64, "reference"),
+        (1_000_000, 2, "reference"),
+        (2_000_000, 2, "spark"),
+        (1_000_000, 4, "spark"),
+        (10**9, 1, "reference"),
+    ):
+        monkeypatch.setattr(engines, "events_of", lambda _, events=events: events)
+        monkeypatch.setattr(os, "cpu_count", lambda cores=cores: cores)
+        assert engines.choose("auto", source).engine == engine, (events, cores)
+
+
+def test_archives_run_on_spark_where_it_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = inputs.archive("jsonl", [str(write_archive(tmp_path / "a.jsonl", []))])
+    assert engines.choose("auto", source).engine == "spark"
+    monkeypatch.setattr(engines, "has_spark", lambda: False)
+    assert engines.choose("auto", source).engine == "reference"
+
+
 @pytest.fixture
 def waiting_input(tmp_path: Path) -> inputs.Input:
     """An archive whose reader waits for ever."""
@@ -369,7 +394,7 @@ async def test_the_command_rebuilds_and_checks(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert told["engine"] == "reference"
-    assert "fewer than 3,000,000" in told["why"]
+    assert "Spark would take longer" in told["why"]
     assert told["generation"] == 1
     assert left(tmp_path) == {"store.index-1.db"}
     with closing(sqlite3.connect(tmp_path / "store.index-1.db")) as conn, conn:

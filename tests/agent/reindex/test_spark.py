@@ -15,14 +15,17 @@ import msgspec
 import pytest
 
 from agent.reindex import inputs, single
+from agent.reindex.event_rows import DAMAGED
 from agent.reindex.inputs import Settings
-from agent.reindex.protocol import STAGES, Built, Checked, Job, Stage, from_line
+from agent.reindex.protocol import STAGES, Checked, Job, Stage, from_line
 from agent.reindex.reporter import Reporter
 from agent.reindex.spark import plan, readers
+from agent.reindex.spark.analysis import TABLES
 from agent.reindex.spark.job import rebuild
+from agent.reindex.spark.session import SparkFailed
 from agent.reindex.spark.staging import KEPT_S, Staging
 from agent.reindex.spark.tables import StagedTables
-from nostr_client.codecs.event import parse_event
+from nostr_client.errors import InvalidInput
 from nostr_client.store import index_update
 from nostr_client.store.index import Index
 from nostr_client.store.index_schema import DAY
@@ -30,68 +33,25 @@ from tests.agent.reindex import dirty, looking
 from tests.agent.reindex.nasty import (
     HOT,
     NOW,
-    URLS,
     fill,
     make,
     nasty,
     opened,
     write_archive,
 )
-from tests.conftest import shared_path
+from tests.agent.reindex.rebuilding import SETTINGS, Heard, by_spark, job_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from nostr_client.codecs.event import Event
+    from tests.agent.reindex.rebuilding import Archived
 
 pytestmark = pytest.mark.xdist_group("spark")
-
-SETTINGS = Settings(now=NOW, urls=URLS, hot=HOT)
 
 
 @pytest.fixture(autouse=True)
 def _few_are_hot(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index_update, "HOT", HOT)
-
-
-class Heard:
-    """What an engine said."""
-
-    def __init__(self) -> None:
-        self.messages: list[Any] = []
-        self.reporter = Reporter(lambda line: self.messages.append(from_line(line)))
-
-    @property
-    def built(self) -> Built:
-        (found,) = [one for one in self.messages if isinstance(one, Built)]
-        return found
-
-    def rows(self, stage: str) -> int:
-        """Rows that a stage told of at its end."""
-        return [one.rows for one in self.messages if isinstance(one, Stage) and one.name == stage][
-            -1
-        ]
-
-    def states(self) -> dict[str, str]:
-        return {one.name: one.state for one in self.messages if isinstance(one, Stage)}
-
-
-def job_of(source: inputs.Input, folder: Path, **options: Any) -> Job:
-    return Job(
-        source=source,
-        settings=SETTINGS,
-        engine="spark",
-        work=str(folder / "work"),
-        out=str(folder / "out"),
-        partitions=2,
-        **options,
-    )
-
-
-def by_spark(spark: SparkSession, job: Job) -> Heard:
-    heard = Heard()
-    rebuild(spark, job, heard.reporter)
-    return heard
 
 
 def by_reference(job: Job) -> Heard:
@@ -134,17 +94,11 @@ def sums_in(store: Path) -> list[tuple[Any, ...]]:
     )
 
 
-def everything() -> list[Event]:
-    """The shared events and the nasty ones."""
-    lines = shared_path("data/events.jsonl").read_bytes().splitlines()
-    return [*nasty(), *map(parse_event, lines)]
-
-
 async def test_a_store_an_archive_and_the_live_index_are_equal(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, archived: Archived, tmp_path: Path
 ) -> None:
     path = tmp_path / "store.db"
-    events = everything()
+    events = [event for event, _ in archived.events]
     async with await opened(path) as store:
         index = await Index.open(store)
         await fill(store, events)
@@ -157,20 +111,20 @@ async def test_a_store_an_archive_and_the_live_index_are_equal(
     assert list(heard.states()) == [*STAGES, "publish", "check"]
     assert sums_of(job, heard) == sums_in(path)
 
-    archive = inputs.archive("jsonl", [str(write_archive(tmp_path / "a.jsonl", events))])
-    job = job_of(archive, tmp_path)
-    heard = by_spark(spark, job)
+    job, heard = archived.job, archived.heard
     ours = tmp_path / "spark.db"
-    shutil.move(heard.built.path, ours)
+    shutil.copy(heard.built.path, ours)
+    job = msgspec.structs.replace(job, out=str(tmp_path / "plain"))
     told = by_reference(job).built
     equal(ours, Path(told.path))
     assert heard.built.statuses == told.statuses
-    assert heard.built.rows | {"fingerprint": 0} == told.rows | {"fingerprint": 0}
+    apart = dict.fromkeys([*TABLES, "fingerprint"], 0)
+    assert heard.built.rows | apart == told.rows | apart
     assert sums_of(job, heard) == sums_in(path)
     people = looking.people_of(path)
     assert looking.of_file(ours) == looking.of_file(tmp_path / "store.index-0.db", people)
 
-    again = by_spark(spark, job)
+    again = by_spark(spark, archived.job)
     assert {state for name, state in again.states().items() if name in STAGES} == {"skipped"}
     equal(Path(again.built.path), Path(told.path))
 
@@ -275,7 +229,7 @@ def test_names_with_the_characters_of_a_pattern_are_names(
     path = tmp_path / "a[1] {b} 100%20*.jsonl"
     path.write_text(event.to_json(), "utf-8")
     (tmp_path / "a1 b 100%20.jsonl").write_text("no event", "utf-8")
-    read = readers.from_jsonl(spark, [str(path)], verify=False)
+    read = readers.archives(spark, inputs.archive("jsonl", [str(path)]), verify=False)
     assert readers.events(read).count() == 1
     assert readers.rejects(read).count() == 0
 
@@ -324,12 +278,23 @@ def test_dirty_archives_are_counted_and_every_good_event_is_there(
     assert sum(heard.built.rejects.values()) == bad
     assert heard.built.rejects == told.rejects
     assert heard.built.rejects["a line of more than 16 MiB"] == 1
+    assert heard.built.rejects[DAMAGED] == len(dirty.DAMAGED_FILES)
     assert heard.built.statuses == told.statuses
     alive = sum(heard.built.statuses.values()) - heard.built.statuses["duplicate"]
     assert alive == len(events)
     equal(ours, Path(told.path))
     (kept,) = (tmp_path / "out" / "rejects").iterdir()
     assert len(kept.read_bytes().splitlines()) == bad
+
+
+def test_a_damaged_file_ends_a_strict_run_and_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    dirty.write(tmp_path / "archives", nasty()[:1])
+    archive = inputs.archive("jsonl", [str(tmp_path / "archives")])
+    job = job_of(archive, tmp_path)
+    strict = msgspec.structs.replace(SETTINGS, strict=True)
+    for engine in (by_reference, partial(by_spark, spark)):
+        with pytest.raises((InvalidInput, SparkFailed), match=r"damaged|reading file"):
+            engine(msgspec.structs.replace(job, settings=strict))
 
 
 def test_an_archive_without_an_event_has_empty_tables(spark: SparkSession, tmp_path: Path) -> None:
@@ -359,8 +324,9 @@ def test_signatures_are_checked_where_asked(spark: SparkSession, tmp_path: Path)
     forged = msgspec.structs.replace(good, sig=other.sig)
     path = tmp_path / "a.jsonl"
     path.write_text(f"{forged.to_json()}\n{other.to_json()}\n", "utf-8")
-    read = readers.from_jsonl(spark, [str(path)], verify=True)
+    source = inputs.archive("jsonl", [str(path)])
+    read = readers.archives(spark, source, verify=True)
     assert [row.reason for row in readers.rejects(read).collect()] == [
         "the signature does not hold"
     ]
-    assert readers.events(readers.from_jsonl(spark, [str(path)], verify=False)).count() == 2
+    assert readers.events(readers.archives(spark, source, verify=False)).count() == 2

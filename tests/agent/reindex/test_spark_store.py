@@ -14,7 +14,8 @@ from agent.reindex.spark.stages import Stages
 from nostr_client.codecs.filters import Filter
 from tests.agent.reindex import looking
 from tests.agent.reindex.nasty import NOTE, fill, nasty, opened
-from tests.agent.reindex.test_spark import by_reference, by_spark, job_of
+from tests.agent.reindex.rebuilding import by_spark, job_of
+from tests.agent.reindex.test_spark import by_reference
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
