@@ -30,8 +30,8 @@ more."""
 MOST_VALUES: Final = 256
 """Values of a short question; with more, SQLite reads its text for as long as it looks."""
 
-MOST_BYTES: Final = 64 * 1024
-"""Tags and contents of a short answer."""
+MOST_BYTES: Final = 128 * 1024
+"""Tags and contents of a short answer: some twenty long notes."""
 
 _COLUMNS = "e.id, u.pubkey, e.created_at, e.kind"
 _SMALL = f"CASE WHEN length(e.tags) + length(e.content) <= {MOST_BYTES} THEN"
