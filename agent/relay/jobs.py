@@ -123,6 +123,9 @@ class JobConnection(Protocol):
     def handle(self, outputs: Iterable[Output]) -> None:
         """Carry out what the session wants."""
 
+    def put_at_once(self, frames: Sequence[str]) -> bool:
+        """Send all of `frames`, or none where the reader has to take others first."""
+
     async def put_slowly(self, frames: Iterable[str]) -> None:
         """Send many frames at the reader's pace."""
 
@@ -161,6 +164,24 @@ async def _do(job: Job, core: RelayCore, connection: JobConnection) -> Sequence[
             return await step_session(job, core, connection.session)
         case SaveJob():  # `Ingest` saves it
             raise AssertionError(job)
+
+
+def fetch_at_once(
+    job: FetchJob, core: RelayCore, connection: JobConnection
+) -> Sequence[Output] | None:
+    """The end of an answer that was found and sent without waiting; None: `perform` the job."""
+    most = _most(job.filters)
+    if most is None:
+        return None
+    asked = job.filters[0].replace(limit=most + 1)
+    try:
+        found = VisibleStore(core.store, job.viewer).at_once(asked)
+    except StoreError as error:
+        return connection.session.failed(job, f"error: {error}")
+    if found is None or not connection.put_at_once(connection.session.stored(job, found[:most])):
+        return None
+    core.context.counted["fetches"] += 1
+    return connection.session.end_stored(job, _hint(job.filters, len(found)))
 
 
 async def _fetch(job: FetchJob, core: RelayCore, connection: JobConnection) -> Sequence[Output]:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 BATCH = 64 * 1024
 """Characters of one write: more would only wait in the kernel."""
@@ -87,6 +91,18 @@ class Outbox:
         self._empty.clear()
         if self._bytes > self._low_mark:
             self._low.clear()
+        return True
+
+    def put_all(self, frames: Sequence[str]) -> bool:
+        """Add frames after which little is left to send; False, and none added, where more is."""
+        size = sum(map(len, frames))
+        if self._bytes + size > self._low_mark:
+            return False
+        if frames:
+            self._frames.extend(frames)
+            self._count(size)
+            self._ready.set()
+            self._empty.clear()
         return True
 
     async def take(self) -> list[str]:

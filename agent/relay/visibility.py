@@ -160,6 +160,15 @@ class VisibleStore:
         once = {event.id: event for event in found}
         return sorted(once.values(), key=nip01_order)
 
+    def at_once(self, wanted: Filter) -> list[Event] | None:
+        """The events of one filter where they are found without waiting, else None."""
+        plain, parted, _ = self._viewer.split([wanted])
+        found = None if parted else self._store.look(wanted)
+        if found is None or plain:
+            return None if found is None else found.events
+        shown = [event for event in found.events if self._viewer.may_see(event)]
+        return None if found.more and len(shown) < len(found.events) else shown
+
     async def pages(self, filters: Sequence[Filter]) -> AsyncGenerator[list[Event]]:
         """As `events`, in parts that are read as they are asked for, so that little is in memory.
 

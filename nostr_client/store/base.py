@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from nostr_client.codecs.filters import Filter
     from nostr_client.codecs.keys import VerifiedEvent
     from nostr_client.store.select import QueryPage
+    from nostr_client.store.short_answers import ShortAnswer
     from nostr_client.store.snapshot import Snapshot
 
 
@@ -221,6 +222,14 @@ class EventStore(Protocol):
 
         Bytes are those of tags and contents, and nothing larger is read. Each filter has a limit,
         which must leave room for `skip`. `least_one`: the first event whatever its size.
+        """
+        ...
+
+    def look(self, filter: Filter) -> ShortAnswer | None:
+        """Return the answer of a short question without waiting, else None.
+
+        A question is short that names a limit or ids, and few values; its answer is small. The
+        calling thread reads for about a millisecond at most.
         """
         ...
 

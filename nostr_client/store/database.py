@@ -180,6 +180,16 @@ class Database:
         result: T = await self._submit(lambda conn: _read_in_memory(conn, work), alone=True)
         return result
 
+    def look(self, work: Callable[[sqlite3.Connection], T | None]) -> T | None:
+        """Run a small `work` in the calling thread, in one snapshot of what is committed.
+
+        None where `read` must run it: in a database in memory, where another program holds the
+        file, where a statement takes longer than about a millisecond, and for a second after a
+        slow read. Raises StoreError and its kinds.
+        """
+        self._check_open()
+        return None if self._readers is None else self._readers.look(work)
+
     async def attach(self, alias: str, path: Path | None) -> None:
         """Have another database at hand as `alias`, on the writer, if there is one, and on every
         reader.

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import queue
 import sqlite3
+import sys
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, TypeVar
+from time import monotonic
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from nostr_client.errors import StoreLocked
 from nostr_client.store.faults import store_error
@@ -16,6 +18,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+
+STEPS_HERE: Final = 10_000
+"""Steps of SQLite's machine, about half a millisecond. A read in the caller's thread ends after
+once to twice as many, and runs in a thread of its own."""
+
+SLOW_S: Final = 0.02
+"""Seconds of a read in the caller's thread that show a slow disk, where the disk was read."""
+
+REST_S: Final = 1.0
+"""Seconds after a slow read in which `look` reads nothing."""
 
 _LOOK_EVERY = 20_000
 """Steps of SQLite's machine, about a millisecond, between two looks at `cancelled`: an interrupt
@@ -36,6 +48,9 @@ class Readers:
     ) -> None:
         self._all = (*conns, here)
         self._here = here
+        self._here.set_progress_handler(self._is_long, STEPS_HERE)
+        self._heard = 0
+        self._rests_until = 0.0
         self._free: queue.SimpleQueue[sqlite3.Connection] = queue.SimpleQueue()
         for conn in conns:
             self._free.put(conn)
@@ -59,15 +74,40 @@ class Readers:
 
     async def read_here(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run a small work in the calling thread, or like `read` where another program holds the
-        file."""
+        file or the work is not small."""
         try:
-            found = snapshot(self._here, work)
+            found = self._run_here(work)
         except sqlite3.Error as error:
-            if not isinstance(wrapped := store_error(error), StoreLocked):
-                raise wrapped from error
+            if not _needs_a_thread(error):
+                raise store_error(error) from error
             return await self.read(work)
         await asyncio.sleep(0)
         return found
+
+    def look(self, work: Callable[[sqlite3.Connection], T | None]) -> T | None:
+        """Run a small work in the calling thread; None, too, where `read` must run it."""
+        start, blocks = monotonic(), _disk_reads()
+        if start < self._rests_until:
+            return None
+        try:
+            return self._run_here(work)
+        except sqlite3.Error as error:
+            if not _needs_a_thread(error):
+                raise store_error(error) from error
+            return None
+        finally:
+            if monotonic() - start > SLOW_S and _disk_reads() != blocks:
+                self._rests_until = monotonic() + REST_S
+
+    def _run_here(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        self._heard = 0
+        return snapshot(self._here, work)
+
+    def _is_long(self) -> bool:
+        """SQLite calls this after STEPS_HERE steps of a statement, those of its earlier runs
+        included: only a second call says that this read has taken as many."""
+        self._heard += 1
+        return self._heard > 1
 
     def _run(self, call: _Call, work: Callable[[sqlite3.Connection], T]) -> T:
         conn = self._free.get()
@@ -92,6 +132,22 @@ class Readers:
         self._threads.shutdown(wait=True)
         for conn in self._all:
             conn.close()
+
+
+def _disk_reads() -> int:
+    """Blocks that this thread has read from a disk so far; a busy machine alone reads none."""
+    if sys.platform == "win32":
+        return 0
+    import resource
+
+    whose = resource.RUSAGE_THREAD if sys.platform == "linux" else resource.RUSAGE_SELF
+    return resource.getrusage(whose).ru_inblock
+
+
+def _needs_a_thread(error: sqlite3.Error) -> bool:
+    """Whether a read in the caller's thread failed only because nothing waits there."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return code == sqlite3.SQLITE_INTERRUPT or isinstance(store_error(error), StoreLocked)
 
 
 def reattach(conn: sqlite3.Connection, has: dict[str, str], wanted: dict[str, str]) -> None:

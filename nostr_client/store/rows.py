@@ -73,6 +73,7 @@ PART_BYTES = 8 * 2**20
 INSERT_EVENT = "INSERT INTO event VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 INSERT_TAG = "INSERT INTO tag VALUES (?, ?, ?, ?, ?)"
 
+_hex = bytes.hex  # of bytes alone: a damaged column may hold a float, which has `hex` too
 encode_tags = msgspec.json.Encoder().encode
 _decode_tags = msgspec.json.Decoder(tuple[tuple[str, ...], ...]).decode
 
@@ -91,13 +92,13 @@ def read_event(row: Sequence[Any]) -> Event:
     check_numbers(created_at, kind)
     try:
         return Event(
-            id_.hex(),
-            pubkey.hex(),
+            _hex(id_),
+            _hex(pubkey),
             created_at,
             kind,
             _decode_tags(tags),
             content.decode(),
-            sig.hex(),
+            _hex(sig),
         )
     except (msgspec.DecodeError, UnicodeDecodeError, TypeError, AttributeError) as error:
         raise StoreCorrupt("an event's row is damaged") from error

@@ -6,7 +6,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from nostr_client.errors import InvalidFilter
-from nostr_client.store.lookup import rows_in
+from nostr_client.store.lookup import CHUNK, chunks, rows_in
 from nostr_client.store.rows import EVENT_COLUMNS, EVENT_TABLES, read_events
 from nostr_client.store.search import wanted
 
@@ -163,8 +163,9 @@ def select(
     With a limit and the order of the index SQLite leaves each range as soon as it holds nothing
     newer than what it has, so that a thousand authors cost a thousand short looks.
     """
-    conditions = [_in_prefix(column, values) for column, values in chosen.prefix]
-    params: list[Param] = [v for _, values in chosen.prefix for v in values if type(v) is bytes]
+    ranges = [_in_prefix(column, values) for column, values in chosen.prefix]
+    conditions = [condition for condition, _ in ranges]
+    params: list[Param] = [value for _, values in ranges for value in values]
     if window.since is not None:
         conditions.append("k.created_at >= ?")
         params.append(window.since)
@@ -181,11 +182,18 @@ def select(
     return Statement(f"SELECT {columns} FROM {chosen.table}{where}{tail}", tuple(params))
 
 
-def _in_prefix(column: str, values: Sequence[Param]) -> str:
+def _in_prefix(column: str, values: Sequence[Param]) -> tuple[str, Sequence[Param]]:
+    """A condition and its parameters; short lists of like lengths share a text, for SQLite's cache
+    of statements."""
+    if len(values) == 1:
+        return f"{column} = ?", values
+    if len(values) <= CHUNK:
+        (padded,) = chunks(values)
+        return f"{column} IN ({','.join('?' * len(padded))})", padded
     numbers = [value for value in values if isinstance(value, int)]
     if numbers:
-        return _one_of(column, numbers)
-    return f"{column} IN ({','.join('?' * len(values))})"
+        return _one_of(column, numbers), ()
+    return f"{column} IN ({','.join('?' * len(values))})", values
 
 
 if TYPE_CHECKING:
@@ -215,15 +223,21 @@ class QueryContext(NamedTuple):
     searchable: bool = False
 
 
-def plan(conn: sqlite3.Connection, context: QueryContext, filter: Filter) -> AccessPath:
-    """The access path of a filter, with its authors looked up. Raises InvalidFilter."""
+def plan(
+    conn: sqlite3.Connection, context: QueryContext, filter: Filter, *, expired: bool = False
+) -> AccessPath:
+    """The access path of a filter, with its authors looked up. Raises InvalidFilter.
+
+    `expired`: with expired events, which the caller removes.
+    """
     if filter.search is not None and not context.searchable:
         raise InvalidFilter("filter: this store was made without search")
     search = None if filter.search is None else wanted(filter.search)
     numbers = None
     if filter.authors is not None:
         numbers = list(context.authors.find(conn, filter.authors).values())
-    chosen = access(filter, context.hasher, numbers, expired_at(conn, context.now), search)
+    hidden_at = None if expired else expired_at(conn, context.now)
+    chosen = access(filter, context.hasher, numbers, hidden_at, search)
     if filter.kinds is None and chosen.table == TAG and _wants_order(filter):
         return _by_kind(conn, chosen)
     return chosen

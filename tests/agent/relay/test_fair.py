@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from agent.relay.connection import AT_ONCE, ServerConnection
 from agent.relay.core import SCANS
 from agent.relay.server import serve
 from agent.relay.visibility import VisibleStore
+from nostr_client.codecs.keys import verify
 from nostr_client.store.options import StoreOptions
 from nostr_client.store.sqlite import SqliteStore
 from tests.agent.relay.client import connect
+from tests.agent.relay.kit import frame, make_session, numbered
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
 CLIENTS = 8
@@ -51,6 +55,58 @@ async def test_a_small_req_finds_a_reader_beside_any_number_of_scans(
         going_on.set()
         for client in crowd:
             assert (await client.receive())[0] in {"COUNT", "NEG-MSG"}
+
+
+async def test_a_short_question_needs_no_reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = numbered(30)
+    async with (
+        await SqliteStore.open(tmp_path / "s.db") as store,
+        serve(store, port=0) as relay,
+        connect(relay.url) as client,
+    ):
+        await store.save([verify(event) for event in events])
+        await client.stored({"limit": 30})  # its events are of one second, which `page` orders
+
+        async def never(*_: object, **__: object) -> None:
+            raise AssertionError("a thread reads the store")
+
+        monkeypatch.setattr(store.database, "read", never)
+        newest = sorted(event.id for event in events)
+        assert await client.stored({"kinds": [1], "limit": 30}) == newest
+        assert await client.stored({"ids": newest[:3]}) == newest[:3]
+
+
+async def test_others_have_their_turn_beside_a_client_that_asks_without_end(tmp_path: Path) -> None:
+    async with (
+        await SqliteStore.open(tmp_path / "s.db") as store,
+        serve(store, port=0) as relay,
+        connect(relay.url) as client,
+    ):
+        asked = 500
+        connection = ServerConnection(relay._core, make_session(), _take)
+        turns = 0
+
+        async def other() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        async def frames() -> AsyncIterator[str | bytes]:
+            for number in range(asked):
+                yield frame("REQ", f"r{number % 10}", {"kinds": [1], "limit": 5})
+
+        task = asyncio.create_task(other())
+        await connection.run(frames())
+        task.cancel()
+        assert turns >= asked / AT_ONCE
+        assert await client.stored({"kinds": [1]}) == []
+
+
+async def _take(_: list[str]) -> None:
+    pass
 
 
 def test_scans_leave_readers_free() -> None:

@@ -70,3 +70,19 @@ async def test_a_cancelled_take_loses_nothing() -> None:
     await asyncio.wait([taking])
     box.put("x")
     assert await box.take() == ["x"]
+
+
+async def test_all_frames_or_none_are_put_while_little_is_left() -> None:
+    box = Outbox(100, 10)
+    assert box.put_all([])
+    assert not box.put_all(["x" * 6, "y" * 5])
+    assert box.is_empty
+    assert box.put_all(["x" * 6, "y" * 4])
+    assert box.is_low
+    assert not box.put_all(["z"])
+    assert await box.take() == ["x" * 6, "y" * 4]
+    assert not box.put_all(["z"])  # the frames are still on their way
+    after = asyncio.ensure_future(box.take())
+    await asyncio.sleep(0)
+    assert box.put_all(["z"])
+    assert await after == ["z"]

@@ -15,13 +15,14 @@ from agent.relay.visibility import VisibleStore
 from nostr_client import hll
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.keys import verify
+from nostr_client.store.sqlite import SqliteStore
 from tests.agent.relay.kit import NOW, key, signed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from nostr_client.codecs.event import Event
-    from nostr_client.store.sqlite import SqliteStore
 
 ME, ALICE, BOB = (key(seed).pubkey for seed in (1, 2, 3))
 TARGET = "ab" * 32
@@ -125,3 +126,23 @@ async def test_a_large_private_answer_is_whole(store: SqliteStore) -> None:
     visible = VisibleStore(store, Viewer(PRIVATE_KINDS, frozenset({ME})))
     pages = [page async for page in visible.pages([Filter(kinds=[4], limit=5_000)])]
     assert sum(len(page) for page in pages) == 2_200
+
+
+@pytest.mark.parametrize("keys", [(), (ME,)], ids=["nobody", "one"])
+async def test_what_is_found_at_once_is_what_may_be_seen(
+    tmp_path: Path, keys: tuple[str, ...]
+) -> None:
+    events = some_events(random.Random(7))
+    viewer = Viewer(PRIVATE_KINDS, frozenset(keys))
+    async with await SqliteStore.open(tmp_path / "s.db") as store:
+        await store.save([verify(event) for event in events])
+        visible = VisibleStore(store, viewer)
+        answered = 0
+        for shape in FILTERS:
+            for limit in (1, 4, 20, 500):
+                asked = Filter.from_json({**shape, "limit": limit})
+                found = visible.at_once(asked)
+                if found is not None:
+                    answered += 1
+                    assert found == expected(events, viewer, [asked])
+        assert answered > len(FILTERS) / 2

@@ -97,7 +97,7 @@ def test_what_needs_no_asking(filter: Filter, authors: list[int] | None) -> None
 def test_expired_events_are_left_out_only_where_there_are_any(conn: sqlite3.Connection) -> None:
     hidden = access(Filter(kinds=[1]), hash_tag, None, 99)
     statement = select(hidden, "count(*)", TimeBounds(1, 2))
-    assert statement.params == (1, 2, 99)
+    assert statement.params == (1, 1, 2, 99)
     plan = conn.execute(f"EXPLAIN QUERY PLAN {statement.sql}", statement.params).fetchall()
     assert any("COVERING INDEX event_exp" in row[3] for row in plan)
     assert not access(Filter(kinds=[1]), hash_tag, None, None).rest

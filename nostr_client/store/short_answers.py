@@ -1,0 +1,138 @@
+"""Answers one short question by one statement: keys, order, sizes and events together.
+
+The longer way (`select.page`) reads keys, sizes and events by one statement each. It has no bound
+on what it finds, and it decides which events of one second are beyond a limit. Where a question
+needs that way, the answer here is None.
+"""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from nostr_client.store.rows import read_event
+from nostr_client.store.select import TimeBounds, plan, select
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Sequence
+
+    from nostr_client.codecs.event import Event
+    from nostr_client.codecs.filters import Filter
+    from nostr_client.store.select import QueryContext
+
+    Row = tuple[Any, ...]
+
+MOST_EVENTS: Final = 501
+"""Events of a short answer: what clients ask for at most, and one that shows whether there are
+more."""
+
+MOST_VALUES: Final = 256
+"""Values of a short question; with more, SQLite reads its text for as long as it looks."""
+
+MOST_BYTES: Final = 128 * 1024
+"""Tags and contents of a short answer: some twenty long notes."""
+
+_COLUMNS = "e.id, u.pubkey, e.created_at, e.kind"
+_SMALL = f"CASE WHEN length(e.tags) + length(e.content) <= {MOST_BYTES} THEN"
+_TABLES = "q CROSS JOIN event e ON e.seq = q.seq CROSS JOIN author u ON u.a = e.a"
+_KEYS = "k.created_at, k.seq"
+_ID, _TIME, _TAGS, _CONTENT, _EXPIRATION = 0, 2, 4, 5, 7
+_EVENT = slice(7)
+_BY_ID, _BY_TIME = itemgetter(_ID), itemgetter(_TIME)
+
+
+class ShortAnswer(NamedTuple):
+    """Events, newest first, then by id; `more`: the limit left events out."""
+
+    events: list[Event]
+    more: bool
+
+
+class _Rows(NamedTuple):
+    rows: list[Row]
+    more: bool
+
+
+def limit_of(filter: Filter) -> int | None:
+    """How many events a short question asks for; None for a question that is not short."""
+    most = filter.limit
+    if filter.ids is not None:
+        most = len(filter.ids) if most is None else min(most, len(filter.ids))
+    if filter.search is not None or not most or most > MOST_EVENTS:
+        return None
+    lists = (filter.ids, filter.authors, filter.kinds, *(values for _, values in filter.tags))
+    values = sum(len(one) for one in lists if one is not None)
+    return most if values <= MOST_VALUES else None
+
+
+def short_answer(
+    conn: sqlite3.Connection, context: QueryContext, filter: Filter
+) -> ShortAnswer | None:
+    """What matches a short question. Raises StoreCorrupt."""
+    found = _rows(conn, context, filter)
+    if found is None:
+        return None
+    events = [read_event(row[_EVENT]) for row in found.rows]
+    real = _real(filter, events, more=found.more) if filter.tags else events
+    return None if real is None else ShortAnswer(real, found.more)
+
+
+def _real(filter: Filter, found: Sequence[Event], *, more: bool) -> list[Event] | None:
+    """Those without a tag whose hash is that of another value; None where others take their
+    places."""
+    real = [event for event in found if filter.matches(event)]
+    return None if more and len(real) < len(found) else real
+
+
+def _rows(conn: sqlite3.Connection, context: QueryContext, filter: Filter) -> _Rows | None:
+    limit = limit_of(filter)
+    if limit is None:
+        return None
+    chosen = plan(conn, context, filter, expired=True)
+    if chosen.nothing:
+        return _Rows([], more=False)
+    keys = _KEYS if chosen.unique else f"DISTINCT {_KEYS}"
+    window = TimeBounds(filter.since, filter.until)
+    newest = select(chosen, keys, window, limit=limit + 1, order="k.created_at DESC")
+    found = _within_bytes(conn.execute(_statement(newest.sql), newest.params))
+    return None if found is None else _cut(found, limit, context.now)
+
+
+def _statement(keys: str) -> str:
+    return (
+        f"SELECT {_COLUMNS}, {_SMALL} e.tags END, {_SMALL} e.content END, e.sig, e.exp"
+        f" FROM ({keys}) {_TABLES}"
+    )
+
+
+def _within_bytes(found: Iterable[Row]) -> list[Row] | None:
+    """All rows, newest first; None where their bytes are too many, or a row is damaged.
+
+    SQLite reads no content of a large event. The longer way explains a damaged row.
+    """
+    rows: list[Row] = []
+    left = MOST_BYTES
+    for row in found:
+        tags, content = row[_TAGS], row[_CONTENT]
+        if type(tags) is not bytes or type(content) is not bytes or type(row[_TIME]) is not int:
+            return None
+        left -= len(tags) + len(content)
+        if left < 0 or (rows and row[_TIME] > rows[-1][_TIME]):
+            return None
+        rows.append(row)
+    return rows
+
+
+def _cut(rows: list[Row], limit: int, now: int) -> _Rows | None:
+    """The first `limit` rows, without expired ones; None where others have to take their places,
+    or where the limit falls between two events of one second."""
+    more = len(rows) > limit
+    if more and rows[limit - 1][_TIME] == rows[limit][_TIME]:
+        return None
+    kept = [row for row in rows[:limit] if row[_EXPIRATION] is None or row[_EXPIRATION] > now]
+    if more and len(kept) < limit:
+        return None
+    kept.sort(key=_BY_ID)
+    kept.sort(key=_BY_TIME, reverse=True)
+    return _Rows(kept, more)

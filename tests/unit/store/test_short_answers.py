@@ -1,0 +1,199 @@
+"""Short answers equal what a look at every event finds, or are none."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from nostr_client.codecs.event import Event, nip01_order
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.keys import VerifiedEvent
+from nostr_client.errors import StoreCorrupt, StoreError
+from nostr_client.store.rows import TagHasher, encode_tags, read_event
+from nostr_client.store.short_answers import MOST_BYTES, MOST_EVENTS, MOST_VALUES
+from nostr_client.store.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+NOW = 1_700_000_000
+AUTHORS = [sha256(f"author {n}".encode()).hexdigest() for n in range(4)]
+TOPICS = [f"topic {n}" for n in range(12)]
+
+
+def row_of(event: Event) -> list[Any]:
+    """The columns of an event, as the store keeps them."""
+    hexes = (bytes.fromhex(text) for text in (event.id, event.pubkey, event.sig))
+    id_, pubkey, sig = hexes
+    tags = encode_tags(event.tags)
+    return [id_, pubkey, event.created_at, event.kind, tags, event.content.encode(), sig]
+
+
+@pytest.mark.parametrize(
+    ("column", "damaged"),
+    [
+        (0, "text"),
+        (1, None),
+        (2, "1"),
+        (3, None),
+        (4, b'[["e"'),
+        (4, b'[["e",1]]'),
+        (4, b"[[]]}"),
+        (4, None),
+        (5, b"\xff"),
+        (5, 7),
+        (6, 1.5),
+    ],
+)
+def test_a_damaged_row_is_never_an_event(column: int, damaged: object) -> None:
+    row = row_of(Event("ab" * 32, "cd" * 32, NOW, 1, (("e", "x"),), "text", "ef" * 64))
+    row[column] = damaged
+    with pytest.raises(StoreCorrupt):
+        read_event(row)
+
+
+def made(rng: random.Random, number: int) -> VerifiedEvent:
+    """An event that nobody signed; many share a second, some expire, few are large."""
+    id_ = sha256(f"{rng.random()} {number}".encode()).hexdigest()
+    tags = [("t", topic) for topic in rng.sample(TOPICS, rng.randrange(3))]
+    tags += [("expiration", str(NOW + rng.choice([5, 50])))] if rng.random() < 0.05 else []
+    size = 30_000 if rng.random() < 0.02 else 20
+    at = NOW - rng.randrange(150)
+    kind, content = rng.choice([1, 1, 7, 1111]), str(number).ljust(size)
+    return VerifiedEvent(Event(id_, rng.choice(AUTHORS), at, kind, tuple(tags), content, "0" * 128))
+
+
+def filters(rng: random.Random, ids: list[str]) -> Filter:
+    """A question of any shape, mostly short."""
+    fields: dict[str, Any] = {"limit": rng.choice([0, 1, 3, 10, 50, 300, None])}
+    if rng.random() < 0.2:
+        fields["ids"] = rng.sample(ids, rng.randrange(1, 9))
+    if rng.random() < 0.5:
+        fields["authors"] = rng.sample([*AUTHORS, "0" * 64], rng.randrange(1, 4))
+    if rng.random() < 0.5:
+        fields["kinds"] = rng.sample([1, 7, 1111, 9], rng.randrange(1, 3))
+    if rng.random() < 0.4:
+        fields["tags"] = {"#t": rng.sample(TOPICS, rng.randrange(1, 4))}
+    if rng.random() < 0.3:
+        fields["since"] = NOW - rng.randrange(150)
+    if rng.random() < 0.3:
+        fields["until"] = NOW - rng.randrange(150)
+    return Filter(**fields)
+
+
+class Clock:
+    """Seconds that a test sets."""
+
+    now = NOW
+
+    def __call__(self) -> int:
+        return self.now
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+    """A store in a file whose tag values often share a hash; its events expire by `Clock`."""
+    async with await SqliteStore.open(tmp_path / "s.db", clock=Clock()) as opened:
+        opened._hasher = opened._saver.hasher = TagHasher(b"key", bits=3)
+        yield opened
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_short_answers_are_what_a_look_at_every_event_finds(
+    store: SqliteStore, seed: int
+) -> None:
+    rng = random.Random(seed)
+    saved = [made(rng, number) for number in range(600)]
+    await store.save(saved)
+    assert isinstance(store._clock, Clock)
+    store._clock.now += 20
+    gone = {one.event.id for one in saved if one.event.first_tag("expiration") == str(NOW + 5)}
+    held = sorted((one.event for one in saved if one.event.id not in gone), key=nip01_order)
+    answered = 0
+    for _ in range(250):
+        asked = filters(rng, [one.event.id for one in saved])
+        matching = [event for event in held if asked.matches(event)]
+        right = matching[: asked.limit]
+        assert await store.query([asked]) == right, asked
+        found = store.look(asked)
+        if found is not None:
+            answered += 1
+            assert found.events == right
+            assert found.more or len(right) == len(matching), asked
+    assert answered > 80
+
+
+async def test_what_is_not_short_is_left_to_the_longer_way(store: SqliteStore) -> None:
+    large = Event("ab" * 32, AUTHORS[0], NOW, 1, (), "x" * (MOST_BYTES + 1), "0" * 128)
+    await store.save([VerifiedEvent(large)])
+    assert store.look(Filter(kinds=[1], limit=10)) is None
+    assert await store.query([Filter(kinds=[1], limit=10)]) == [large]
+    for long in (
+        Filter(kinds=[2]),
+        Filter(kinds=[2], limit=MOST_EVENTS + 1),
+        Filter(kinds=range(MOST_VALUES + 1), limit=1),
+        Filter(kinds=[2], limit=1, search="word"),
+    ):
+        assert store.look(long) is None
+    assert store.look(Filter(kinds=[2], limit=1)) == ([], False)
+
+
+async def test_a_store_in_memory_and_a_closed_one_answer_nothing_at_once() -> None:
+    async with await SqliteStore.open(":memory:") as store:
+        assert store.look(Filter(kinds=[1], limit=1)) is None
+        assert await store.query([Filter(kinds=[1], limit=1)]) == []
+    with pytest.raises(StoreError, match="closed"):
+        store.look(Filter(kinds=[1], limit=1))
+
+
+async def test_a_damaged_row_is_an_error_and_no_answer(store: SqliteStore) -> None:
+    saved = [made(random.Random(5), number) for number in range(5)]
+    await store.save(saved)
+    damage = "UPDATE event SET tags = ? WHERE id = ?"
+    params = (b"[[", bytes.fromhex(saved[2].event.id))
+    await store.database.write(lambda conn: conn.execute(damage, params).rowcount)
+    with pytest.raises(StoreCorrupt):
+        store.look(Filter(authors=AUTHORS, limit=10))
+    with pytest.raises(StoreCorrupt):
+        await store.query([Filter(authors=AUTHORS, limit=10)])
+
+
+LONG = """
+WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) SELECT count(*) FROM n
+"""
+
+
+def counted(conn: sqlite3.Connection, most: int) -> int:
+    number: int = conn.execute(LONG, (most,)).fetchone()[0]
+    return number
+
+
+async def test_a_long_read_ends_and_short_ones_never_do(store: SqliteStore) -> None:
+    look, read = store.database.look, store.database.read
+    for _ in range(50):  # one statement, whose steps SQLite adds up over all its runs
+        assert look(lambda conn: counted(conn, 100)) == 100
+    assert look(lambda conn: counted(conn, 1_000_000)) is None
+    assert look(lambda conn: counted(conn, 100)) == 100
+    assert await read(lambda conn: counted(conn, 100_000), small=True) == 100_000
+
+
+async def test_a_loop_of_queries_lets_others_run(store: SqliteStore) -> None:
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(other())
+    for _ in range(20):
+        await store.query([Filter(kinds=[1], limit=1)])
+    task.cancel()
+    assert turns >= 20
