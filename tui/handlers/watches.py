@@ -195,7 +195,7 @@ async def digest(host: Host, words: list[str]) -> None:
         when = format.clock(last, date=True)
         since, title = last, f"Since you last looked, {format.age(now - last)} ago ({when})"
     found = await host.ask(lambda client: client.digest(max(0.0, since)))
-    await host.push_screen_wait(DigestView(host, title, found))
+    await host.push_screen_wait(DigestView(title, found))
 
 
 async def span(host: Host, words: list[str]) -> None:
