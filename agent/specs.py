@@ -84,7 +84,9 @@ class DigestAlert(AlertSpec, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     when: Annotated[
         str,
-        Meta(max_length=100, description='time of day in UTC, "08:00", or "every 12h"; 1h at least'),
+        Meta(
+            max_length=100, description='time of day in UTC, "08:00", or "every 12h"; 1h at least'
+        ),
     ]
 
 

@@ -1,7 +1,7 @@
 """Builds what each receiver of an alert gets: JSON, or the text that a chat service shows.
 
-The text is one line, that of a digest has several. Each service reads some characters of it as its markup; those are escaped as
-its documentation says, so that the name of a watch stays what it is.
+The text is one line, that of a digest has several. Each service reads some characters of it as its
+markup; those are escaped as its documentation says, so that the name of a watch stays what it is.
 
 Sources: https://docs.ntfy.sh/publish/,
 https://api.slack.com/messaging/webhooks and https://api.slack.com/reference/surfaces/formatting,

@@ -25,10 +25,12 @@ from agent.service.counters import CounterBackend
 from agent.specs import with_known_webhooks
 from agent.syncing import KIND as SYNC
 from nostr_client import __version__
+from nostr_client.codecs import nip05
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.count.claims.changes import past_answers
 from nostr_client.count.queries import target_of
 from nostr_client.errors import InvalidInput, RelayError
+from nostr_client.network import names
 from nostr_client.sync.coverage import history as coverage_runs
 from nostr_client.watch import people_rows, repository
 from nostr_client.watch.definition import Watch, switched
@@ -239,6 +241,12 @@ class AgentBackend(CounterBackend):
                 limit=limit,
             )
         )
+
+    async def look_up_name(self, body: schema.NameBody) -> schema.NamedKey:
+        person = nip05.read_name(body.name)
+        transport = self._agent.parts.pool.transport(stranger=True)
+        pubkey = await names.key_of(person, transport)
+        return schema.NamedKey(name=str(person), pubkey=pubkey)
 
     async def count(self, body: schema.CountBody) -> schema.CountReport:
         agent = self._agent

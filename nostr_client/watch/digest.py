@@ -25,6 +25,9 @@ COVERAGE_LINE: Final = 0.95
 
 Change = Literal["changed", "same", "unknown"]
 
+_ACTS: Final = {"follows": "follow, since when is not known"}
+"""Acts whose word alone says too little."""
+
 MOST_NAMED = 5
 """People of one watch that a digest names."""
 
@@ -71,7 +74,8 @@ class WatchDigest(msgspec.Struct, frozen=True, kw_only=True):
         """What changed, one sentence a line."""
         found = [_number(self), _change(self)]
         if self.acts:
-            found.append(", ".join(f"{number:,} {act}" for act, number in self.acts.items()))
+            acts = (f"{n:,} {_ACTS.get(act, act)}" for act, n in self.acts.items())
+            found.append("; ".join(acts))
         found += [f"{person.who}: {person.what}" for person in self.people]
         found += [f"{url} answers now, and did not then" for url in self.came]
         return found + [f"{url} answers no longer" for url in self.went]

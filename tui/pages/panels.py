@@ -160,7 +160,7 @@ def draw_people(host: Host, found: People | None, width: int, height: int) -> Co
     more = people.beyond(found) if found is not None else ""
     rest = _wrapped(more, width, "$foreground-muted") if more else []
     for one in found.people if found is not None else ():
-        age = format.age(max(0.0, host.now() - one.seen_at)).rjust(4)
+        age = people.age_of(one, host.now()).rjust(4)
         tone = "$text-error" if one.act in people.LOST else "$foreground"
         rows = _wrapped(f"{age} {one.who}: {one.what}", width, tone)
         if len(lines) + len(rows) + len(rest) > height:

@@ -89,9 +89,7 @@ def _move(
     row = conn.execute(AS_OF, (stream, one.subject, end)).fetchone()
     now = one.val if one.val is not None else _value(row_at(conn, stream, one.seq))
     then = _value(MessageRow(*row)) if row is not None else None
-    return CounterMove(
-        subject=one.subject, now=now, then=then, is_new=row is None and is_whole
-    )
+    return CounterMove(subject=one.subject, now=now, then=then, is_new=row is None and is_whole)
 
 
 def _value(row: MessageRow) -> str | None:

@@ -47,7 +47,8 @@ def test_when_a_digest_is_due(text: str, last: float, due: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "8:00", "24:00", "08:60", "12h", "every", "every 30m", "every soon", "08:00 every 1h"]
+    "text",
+    ["", "8:00", "24:00", "08:60", "12h", "every", "every 30m", "every soon", "08:00 every 1h"],
 )
 def test_other_times_are_refused(text: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput):

@@ -29,7 +29,7 @@ def made(**limits: int) -> Timed:
 
 ADDS = st.lists(
     st.tuples(
-        st.integers(0, 3), st.sampled_from(["c.a", "c.b", "c.c"]), st.integers(-10**30, 10**30)
+        st.integers(0, 3), st.sampled_from(["c.a", "c.b", "c.c"]), st.integers(-(10**30), 10**30)
     ),
     max_size=30,
 )

@@ -133,12 +133,16 @@ def point(at: int, value: int) -> Point:
     return Point.sample(at, value, value, value, exact=True, unit="distinct_authors")
 
 
+RISEN = Newcomers(value=9, low=1, high=20, registers=2, since=1)
+QUIET = Newcomers(value=0, low=0, high=9, registers=0, since=1)
+
+
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
-        ({"new": Newcomers(value=9, low=1, high=20, registers=2, since=1)}, "changed"),
-        ({"new": Newcomers(value=0, low=0, high=9, registers=0, since=1)}, "same"),
-        ({"new": Newcomers(value=0, low=0, high=9, registers=0, since=1), "asked_at": 5}, "unknown"),
+        ({"new": RISEN}, "changed"),
+        ({"new": QUIET}, "same"),
+        ({"new": QUIET, "asked_at": 5}, "unknown"),
         ({"acts": {"followed": 1}, "asked_at": 5}, "changed"),
         ({"went": (RELAY,)}, "changed"),
         ({"then": point(5, 7), "now": point(15, 7)}, "same"),
