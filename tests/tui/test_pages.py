@@ -50,8 +50,8 @@ PAGES = {
     ),
     "digest": (("d",), ("What changed within a day", "about 612 new (301 to 1,104)")),
     "digest, its end": (
-        ("d", *["j"] * 9),
-        ("no change seen; up to 41", "mine: wss://relay.primal.net has 60%"),
+        ("d", *["j"] * 16),
+        ("no change seen; up to 41", "mine: wss://relay.primal.net has 60.0 %, below 95.0 %"),
     ),
     "warnings": (("w",), ("left out of the number", "gone.example.org fails: connection refused")),
     "panels": (("P",), ("Alerts and warnings", "Space switches one")),
