@@ -68,7 +68,7 @@ PAGES = {
     "reindex": (("b",), ("running", "by spark", "registers", "12,000,000", "generation 3")),
     "help": (("question_mark",), ("watch show", "Go to all watches.", "type to search", "yellow")),
     "palette": (("colon",), (":watch add [TARGET]  (a)", "as: count followers npub1…")),
-    "add": (("a",), ("Watch something", "npub, nprofile, note, nevent")),
+    "add": (("a",), ("Watch something", "npub, name@domain, nprofile")),
     "sure": (("x",), ("Remove the watch fiatjaf-followers and its history?", "Keep (n)")),
     "ask": (("c",), ("Count once", "query and target")),
 }
