@@ -38,7 +38,7 @@ async def test_only_rows_that_changed_are_drawn_again(api: Served, agent: Record
         assert {key for key, strip in before.items() if after[key] is not strip} == {NAME}
 
 
-async def test_the_cursor_draws_two_rows(api: Served) -> None:
+async def test_the_cursor_draws_two_rows(api: Served, agent: Recorded) -> None:
     async with driving(api.api.url) as tui:
         await tui.settled()
         grid = tui.grid("#watches")
