@@ -79,6 +79,26 @@ class CoverageAlert(AlertSpec, frozen=True, forbid_unknown_fields=True, kw_only=
     ]
 
 
+class DigestAlert(AlertSpec, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """An alert with the digest: by webhook, by command, or both."""
+
+    when: Annotated[
+        str,
+        Meta(
+            max_length=100, description='time of day in UTC, "08:00", or "every 12h"; 1h at least'
+        ),
+    ]
+
+
+class DigestSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The digest, sent once a day or at an interval: what changed since the digest before."""
+
+    alerts: Annotated[
+        tuple[DigestAlert, ...],
+        Meta(max_length=16, description="when, and where to; none: no digest is sent"),
+    ] = ()
+
+
 class CoverageSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Relays that are compared again and again by the events of one author."""
 

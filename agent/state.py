@@ -109,8 +109,13 @@ def remove_spec(conn: sqlite3.Connection, kind: str, name: str) -> bool:
 
 def crossed(conn: sqlite3.Connection, watch: str) -> set[str]:
     """The alert lines of a watch that are crossed at present."""
-    sql = "SELECT line FROM agent_alert WHERE watch = ?"
-    return {line for (line,) in conn.execute(sql, (watch,))}
+    return set(crossings(conn, watch))
+
+
+def crossings(conn: sqlite3.Connection, watch: str) -> dict[str, float]:
+    """When each alert line of a watch was crossed that is crossed at present."""
+    sql = "SELECT line, crossed_at FROM agent_alert WHERE watch = ?"
+    return dict(conn.execute(sql, (watch,)).fetchall())
 
 
 def set_crossed(conn: sqlite3.Connection, watch: str, line: str, at: float, *, on: bool) -> None:

@@ -36,6 +36,9 @@ class Glyphs(NamedTuple):
     dash: str
     band: str
     curve: str
+    """The sign of a curve; empty: dots of braille, eight in a cell."""
+    frame: str
+    """A side, a side with a tick, a line, a line with a tick, four corners."""
     ellipsis: str
 
 
@@ -64,7 +67,8 @@ UNICODE: Final = Glyphs(
     dot="·",
     dash="–",
     band="░",
-    curve="braille",
+    curve="",
+    frame="│┤─┬┌┐└┘",
     ellipsis="…",
 )
 
@@ -94,6 +98,7 @@ ASCII: Final = Glyphs(
     dash="-",
     band=":",
     curve="*",
+    frame="||-+++++",
     ellipsis="~",
 )
 

@@ -18,10 +18,6 @@ MOVED_S: Final = 2.0
 
 Link = Literal["connecting", "live", "away"]
 
-
-ENOUGH: Final = 0.95
-"""From this part of an author's events on, a relay that lacks some is yellow, not red."""
-
 LATENCIES: Final = 24
 """The newest latencies of a relay that are remembered for its line."""
 

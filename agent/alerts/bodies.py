@@ -1,7 +1,7 @@
 """Builds what each receiver of an alert gets: JSON, or the text that a chat service shows.
 
-The text is one line. Each service reads some characters of it as its markup; those are escaped as
-its documentation says, so that the name of a watch stays what it is.
+The text is one line, that of a digest has several. Each service reads some characters of it as its
+markup; those are escaped as its documentation says, so that the name of a watch stays what it is.
 
 Sources: https://docs.ntfy.sh/publish/,
 https://api.slack.com/messaging/webhooks and https://api.slack.com/reference/surfaces/formatting,
@@ -20,10 +20,11 @@ import msgspec
 from agent.alerts.conditions import LIES
 from nostr_client.codecs.display import percent, plural, said
 from nostr_client.errors import clip
+from nostr_client.watch.digest import Digest
 from nostr_client.watch.people import newest_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from agent.api.schema import Figure, Person, WatchState
     from nostr_client.sync.coverage_report import CoverageRun, RelayCoverage
@@ -33,6 +34,8 @@ JSON: Final = "application/json"
 TEXT: Final = "text/plain; charset=utf-8"
 
 COVERAGE: Final = "coverage:"
+DIGEST: Final = "digest:"
+"""What the digest is stored under; no name has a colon."""
 
 _MOST_RELAYS: Final = 5
 """Relays named in a text; the JSON has all."""
@@ -42,6 +45,15 @@ _MOST_PEOPLE: Final = 3
 
 MOST_LISTED: Final = 20
 """People of the JSON."""
+
+MOST_CHANGED: Final = 200
+"""Watches that changed, of the JSON of a digest."""
+
+_DIGEST_BYTES: Final = 3_500
+"""Bytes of a digest's text: ntfy makes a file of a message above 4,096 bytes."""
+
+_LINE: Final = 300
+"""Characters of one line of a digest's text."""
 
 _MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]()#+!|~>-])")
 
@@ -54,21 +66,23 @@ class AlertBody(NamedTuple):
 
 
 class Alert(NamedTuple):
-    """A line that a watch or a coverage has crossed at a time, Unix seconds; `id` is the alert's
-    own.
+    """A line that a watch or a coverage has crossed at a time, Unix seconds, or a digest that was
+    due then; `id` is the alert's own.
 
     `people`: who did what in the time before, newest first, if that is known.
     """
 
     id: str
-    of: WatchState | Covered
+    of: WatchState | Covered | Digest
     when: str
     at: float
     people: tuple[Person, ...] = ()
 
     @property
     def key(self) -> str:
-        """The name of the watch, or that of the coverage after `coverage:`: no name has a colon."""
+        """The name of the watch, that of the coverage after `coverage:`, or `digest:`."""
+        if isinstance(self.of, Digest):
+            return DIGEST
         return self.of.key if isinstance(self.of, Covered) else self.of.spec.name
 
 
@@ -108,9 +122,11 @@ def body_of(crossing: Alert, form: BodyFormat = "json") -> AlertBody:
 def text_of(crossing: Alert) -> str:
     """One line for people, such as `followers: 1,548 (1,510 to 1,587) distinct authors; > 1000`.
 
-    The newest people behind it follow, by name with the key, or by key.
+    The newest people behind it follow, by name with the key, or by key. A digest has several lines.
     """
     watch = crossing.of
+    if isinstance(watch, Digest):
+        return "\n".join(_fitting(watch.summary))
     if isinstance(watch, Covered):
         return f"{_words(watch)}; {crossing.when}"
     number = "no number" if watch.figure is None else number_of(watch.figure)
@@ -118,6 +134,18 @@ def text_of(crossing: Alert) -> str:
     why = "a relay's claim is not believed" if crossing.when == LIES else crossing.when
     who = f"; {newest_names(crossing.people, _MOST_PEOPLE)}" if crossing.people else ""
     return f"{watch.spec.name}: {number}{unit}; {why}{who}"
+
+
+def _fitting(lines: Sequence[str]) -> list[str]:
+    """Return the first lines that fit into a message, and how many more there are."""
+    found: list[str] = []
+    room = _DIGEST_BYTES
+    for n, line in enumerate(clip(line, _LINE) for line in lines):
+        room -= len(line.encode()) + 1
+        if room < 0:
+            return [*found, f"and {plural(len(lines) - n, 'more line')}"]
+        found.append(line)
+    return found
 
 
 def _words(one: Covered) -> str:
@@ -142,6 +170,8 @@ def number_of(figure: Figure) -> str:
 
 def _content(crossing: Alert) -> dict[str, Any]:
     watch = crossing.of
+    if isinstance(watch, Digest):
+        return _digest(crossing, watch)
     if isinstance(watch, Covered):
         return {
             "id": crossing.id,
@@ -165,6 +195,21 @@ def _content(crossing: Alert) -> dict[str, Any]:
     }
 
 
+def _digest(crossing: Alert, found: Digest) -> dict[str, Any]:
+    """The digest with the watches that changed, and how many others there are."""
+    changes = [one.change for one in found.watches]
+    changed = [one for one in found.watches if one.change == "changed"]
+    return {
+        "id": crossing.id,
+        "digest": msgspec.structs.replace(found, watches=tuple(changed[:MOST_CHANGED])),
+        "changed": len(changed),
+        "same": changes.count("same"),
+        "unknown": changes.count("unknown"),
+        "when": crossing.when,
+        "at": crossing.at,
+    }
+
+
 def _json(value: object) -> AlertBody:
     return AlertBody(msgspec.json.encode(value) + b"\n")
 
@@ -181,7 +226,7 @@ def _slack(text: str) -> AlertBody:
 
 def _matrix(text: str) -> AlertBody:
     """A generic webhook of matrix-hookshot, which reads `text` as Markdown without `html`."""
-    return _json({"text": text, "html": html.escape(text, quote=False)})
+    return _json({"text": text, "html": html.escape(text, quote=False).replace("\n", "<br>")})
 
 
 def _discord(text: str) -> AlertBody:

@@ -17,10 +17,14 @@ if TYPE_CHECKING:
 
 _LEVEL: Final = re.compile(r"([<>]=?) *([0-9]{1,15})")
 _RATE: Final = re.compile(r"([+-]) *([0-9]{1,12}(?:\.[0-9]{1,3})?) *(%?) *in +(?:a +)?(\S{1,12})")
+_TIME_OF_DAY: Final = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
 _SHORTFALL: Final = re.compile(r"< *([0-9]{1,3}(?:\.[0-9]{1,3})?) *%(?: on ([0-9]{1,3}) relays?)?")
 _NAMES: Final = {"minute": "1m", "hour": "1h", "day": "1d", "week": "1w"}
 
 LIES: Final = "relay lies"
+
+_DAY_S: Final = 86_400.0
+_LEAST_S: Final = 3_600.0
 
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +97,32 @@ def _moved(condition: Condition, before: int, after: int) -> bool:
     change = after - before if condition.sign == "+" else before - after
     least = condition.amount * before / 100 if condition.percent else condition.amount
     return change > 0 and change >= least
+
+
+class DigestTime(NamedTuple):
+    """When digests are sent: at a time of day (`at`, seconds from midnight, UTC), or `every` so
+    many seconds."""
+
+    every: float
+    at: int | None = None
+
+    def after(self, last: float) -> float:
+        """Return when the next one is due after one at `last`, both in Unix seconds."""
+        if self.at is None:
+            return last + self.every
+        due = last // _DAY_S * _DAY_S + self.at
+        return due if due > last else due + _DAY_S
+
+
+def parse_digest_time(text: str) -> DigestTime:
+    """`08:00` (UTC) or `every 12h`, one hour at least. Raises InvalidInput."""
+    bare = " ".join(text.split())
+    if time := _TIME_OF_DAY.fullmatch(bare):
+        return DigestTime(_DAY_S, int(time[1]) * 3600 + int(time[2]) * 60)
+    every = _within(bare.removeprefix("every ")) if bare.startswith("every ") else 0.0
+    if every < _LEAST_S:
+        raise InvalidInput(f'{text!r} is not "08:00" (UTC) or "every 12h", one hour at least')
+    return DigestTime(every)
 
 
 class Shortfall(NamedTuple):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, get_args
 
 from agent import state
 from agent.alerts import outbox
-from agent.alerts.bodies import COVERAGE, Alert, Covered
+from agent.alerts.bodies import COVERAGE, DIGEST, Alert, Covered
 from agent.alerts.conditions import Sample, falls_short, holds, parse_condition, parse_shortfall
 from agent.alerts.outbox import Channel, deliveries
 from agent.alerts.webhook import place, post
@@ -30,12 +30,13 @@ if TYPE_CHECKING:
     from agent.alerts.outbox import Delivery
     from agent.api.schema import Person, WatchState
     from agent.log import Log
-    from agent.specs import CoverageSpec
+    from agent.specs import CoverageSpec, DigestAlert, DigestSpec
     from nostr_client.options import ConnectionOptions
     from nostr_client.store.database import Database
     from nostr_client.sync.coverage_report import CoverageRun
     from nostr_client.watch.clock import Clock
     from nostr_client.watch.definition import Watch
+    from nostr_client.watch.digest import Digest
 
 DELAYS_S: Final = (0.0, 5.0, 30.0, 300.0, 1800.0)
 """Seconds before each attempt; after the last one the channel is given up, and this is logged."""
@@ -75,9 +76,9 @@ class AlertDispatcher:
         self._all_tried = asyncio.Event()
         self._all_tried.set()
 
-    def configure(self, specs: Sequence[Watch | CoverageSpec]) -> None:
-        """Take the configuration's watches and coverages: only they may name private webhooks, and
-        commands."""
+    def configure(self, specs: Sequence[Watch | CoverageSpec | DigestSpec]) -> None:
+        """Take the configuration's watches, coverages and digest: only they may name private
+        webhooks, and commands."""
         alerts = [alert for one in specs for alert in one.alerts]
         self._hooks = frozenset(
             place(a.webhook) for a in alerts if a.webhook and _is_url(a.webhook)
@@ -126,11 +127,26 @@ class AlertDispatcher:
             crossing = Alert(secrets.token_hex(8), covered, alert.when, self._clock.wall())
             await self._note(crossing, deliveries(crossing, alert) if is_crossed else [])
 
+    async def send_digest(self, found: Digest, alerts: Sequence[DigestAlert], at: float) -> None:
+        """Send a digest to the alerts of one time, and store that it was sent, in one transaction.
+
+        Raises StoreError; then nothing is sent.
+        """
+        sent = [
+            delivery
+            for alert in alerts
+            for delivery in deliveries(Alert(secrets.token_hex(8), found, alert.when, at), alert)
+        ]
+        await self._store(DIGEST, alerts[0].when, at, sent)
+
     async def _note(self, crossing: Alert, found: Sequence[Delivery]) -> None:
+        await self._store(crossing.key, crossing.when, crossing.at, found)
+
+    async def _store(self, key: str, line: str, at: float, found: Sequence[Delivery]) -> None:
         """Store whether a line is crossed, and a delivery for each channel, in one transaction."""
 
         def work(conn: sqlite3.Connection) -> None:
-            state.set_crossed(conn, crossing.key, crossing.when, crossing.at, on=bool(found))
+            state.set_crossed(conn, key, line, at, on=bool(found))
             for one in found:
                 outbox.put(conn, one)
 
@@ -270,6 +286,8 @@ def _until(due: float, now: float) -> float:
 
 def _shown(one: Delivery) -> dict[str, str]:
     """The log's fields of a delivery, without its target, which may hold a secret."""
+    if one.watch == DIGEST:
+        return {"digest": one.line, "channel": one.channel}
     name = one.watch.removeprefix(COVERAGE)
     what = "watch" if name == one.watch else "coverage"
     return {what: name, "when": one.line, "channel": one.channel}

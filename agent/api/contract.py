@@ -214,6 +214,10 @@ class AgentApi:
     async def count(self, body: schema.CountBody) -> schema.CountReport:
         """Count once, now."""
 
+    @route("POST", "/v1/names", takes=30.0)
+    async def look_up_name(self, body: schema.NameBody) -> schema.NamedKey:
+        """Ask a domain whose key a name is (NIP-05)."""
+
     # Syncs.
 
     @route("GET", "/v1/syncs")

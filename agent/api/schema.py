@@ -191,6 +191,19 @@ class CountBody(RequestBody, frozen=True):
     timeout: Annotated[float, Meta(gt=0, le=120)] = 15.0
 
 
+class NameBody(RequestBody, frozen=True):
+    """A person's name at a domain (NIP-05)."""
+
+    name: Annotated[str, Meta(max_length=400, description="as bob@example.com")]
+
+
+class NamedKey(ResponseBody, frozen=True):
+    """Whose key a name is today, by its domain."""
+
+    name: str
+    pubkey: str
+
+
 class Sync(ResponseBody, frozen=True):
     """A sync and its newest run."""
 

@@ -47,6 +47,11 @@ _EXAMPLES = """\
 # interval = "1d"
 # alerts = [{ when = "< 95 % on 3 relays", command = ["notify-send", "my events"] }]
 
+# A digest of what changed, sent once a day:
+#
+# [digest]
+# alerts = [{ when = "08:00", webhook = "https://ntfy.sh/…", format = "ntfy" }]
+
 # Events that are removed again when they get old:
 #
 # [[retention.rules]]

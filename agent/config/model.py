@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from agent.specs import CoverageSpec, Key, RetentionRule, SyncSpec
+from agent.specs import CoverageSpec, DigestSpec, Key, RetentionRule, SyncSpec
 from nostr_client.paths import API_PORT, RELAY_PORT
 from nostr_client.watch.definition import Duration, Name, Url, Watch
 
@@ -427,6 +427,7 @@ class Config(Section, frozen=True):
     counters: CountersSection = CountersSection()
     assertions: AssertionsSection = AssertionsSection()
     retention: RetentionSection = RetentionSection()
+    digest: DigestSpec = DigestSpec()
     watches: Annotated[tuple[Watch, ...], Meta(max_length=10_000)] = ()
     syncs: Annotated[tuple[SyncSpec, ...], Meta(max_length=1_000)] = ()
     coverage: Annotated[tuple[CoverageSpec, ...], Meta(max_length=100)] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from agent.alerts.conditions import parse_condition, parse_shortfall
+from agent.alerts.conditions import parse_condition, parse_digest_time, parse_shortfall
 from agent.config.counters import check_counters
 from agent.relay.listen import allowed_origin, own_url, parse_address, web_origin
 from agent.selection import sync_filters
@@ -51,6 +51,7 @@ def check(found: CheckedConfig, complain: Complain) -> None:
     _check_names("coverage", found.coverages, complain)
     for n, coverage in found.coverages:
         _check_coverage(coverage, config.relays, complain, ("coverage", n))
+    _check_alerts(config.digest.alerts, parse_digest_time, complain, ("digest",))
     _check_keys(config, complain)
     _check_intervals(config, complain)
     if found.wrong.isdisjoint({"counters", "identity"}):

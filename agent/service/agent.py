@@ -24,6 +24,7 @@ from agent.service.asserted import KIND as ASSERTED
 from agent.service.asserted import AssertedRunner
 from agent.service.assertions import KIND as ASSERTIONS
 from agent.service.assertions import AssertionRunner
+from agent.service.digests import Digests, DigestSender
 from agent.service.linking import LinkRunner
 from agent.service.merged import MergedWatches
 from agent.service.metrics import Metrics
@@ -120,6 +121,8 @@ class Agent:
             lambda shown: self.feed.publish(coverage=views.coverage(shown)),
             self.alerts.check_coverage,
         )
+        self.digests = Digests(clock, database, self.engine, self.syncing, self.coverages)
+        self.digest_sender = DigestSender(clock, log, database, self.alerts, self.digests.since)
         self.assertions = AssertionRunner(clock, log, parts)
         self.asserted = AssertedRunner(clock, self.engine, parts.pool, self._show_asserted)
         self.reindexing = RebuildRunner(clock, log, parts.store, parts.index)
@@ -165,7 +168,8 @@ class Agent:
         self.config = config
         await self.watch_specs.load(config.watches, self.log)
         await self.sync_specs.load(config.syncs, self.log)
-        self.alerts.configure([*config.watches, *config.coverage])
+        self.alerts.configure([*config.watches, *config.coverage, config.digest])
+        self.digest_sender.configure(config.digest.alerts)
         self.retention.section = config.retention
         self.assertions.configure(config.assertions, config.relays)
         self.engine.counter = make_counter(config, self.parts.store, self.clock)
@@ -258,6 +262,7 @@ class Agent:
             group.create_task(self.engine.run())
             group.create_task(self.parts.ingest.run())
             group.create_task(self.alerts.run())
+            group.create_task(self.digest_sender.run())
             group.create_task(self.reindexing.run())
 
     async def keep_relays(self) -> None:

@@ -26,13 +26,15 @@ from agent.service.counters import CounterBackend
 from agent.specs import with_known_webhooks
 from agent.syncing import KIND as SYNC
 from nostr_client import __version__
+from nostr_client.codecs import nip05
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.count.claims.changes import past_answers
 from nostr_client.count.overlaps import overlaps_of
 from nostr_client.count.queries import target_of
 from nostr_client.errors import InvalidInput, RelayError
+from nostr_client.network import names
 from nostr_client.sync.coverage import history as coverage_runs
-from nostr_client.watch import digest_rows, people_rows, repository
+from nostr_client.watch import people_rows, repository
 from nostr_client.watch.definition import Watch, switched
 from nostr_client.watch.digest import excluded_of
 from nostr_client.watch.engine import FIND, MERGE
@@ -47,7 +49,6 @@ if TYPE_CHECKING:
     from agent.syncing import RunningSync
     from nostr_client.count.queries import Query
     from nostr_client.network.relay import Relay
-    from nostr_client.watch.digest import WatchDigest
 
 
 T = TypeVar("T")
@@ -135,27 +136,7 @@ class AgentBackend(CounterBackend):
         return self._watched(name)
 
     async def digest(self, since: float = 0.0) -> schema.Digest:
-        now = int(self._agent.clock.wall())
-        found = [
-            await self._changed(name, int(since), now)
-            for name in sorted(self._agent.engine.watches)
-        ]
-        return schema.Digest(
-            since=int(since), until=now, watches=tuple(one for one in found if one is not None)
-        )
-
-    async def _changed(self, name: str, since: int, now: int) -> WatchDigest | None:
-        """Return what changed for a watch; None if it was removed meanwhile."""
-        one = self._agent.engine.watches.get(name)
-        if one is None:
-            return None
-        result = await self._agent.engine.explain(name)
-        excluded = excluded_of(result.counted())
-        return await self._read(
-            lambda conn: digest_rows.read(
-                conn, name, one.query, since, now, urls=one.counted, excluded=excluded
-            )
-        )
+        return await self._agent.digests.since(int(since))
 
     async def badge(self, name: str) -> str:
         return svg(self._watched(name))
@@ -270,6 +251,12 @@ class AgentBackend(CounterBackend):
                 limit=limit,
             )
         )
+
+    async def look_up_name(self, body: schema.NameBody) -> schema.NamedKey:
+        person = nip05.read_name(body.name)
+        transport = self._agent.parts.pool.transport(stranger=True)
+        pubkey = await names.key_of(person, transport)
+        return schema.NamedKey(name=str(person), pubkey=pubkey)
 
     async def count(self, body: schema.CountBody) -> schema.CountReport:
         agent = self._agent

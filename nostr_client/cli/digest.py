@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from nostr_client.cli import series
 from nostr_client.cli.entry import run_async
 from nostr_client.cli.output import json_option, print_json, say
 from nostr_client.cli.parameters import TimeParameter
 from nostr_client.cli.place import StoreOrAgent, agent_at, place_option
 from nostr_client.cli.watch_file import watches_at
 from nostr_client.cli.watchrun import NO_WATCHES
+from nostr_client.watch.digest import DigestSection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from nostr_client.watch.digest import Digest
 
@@ -44,58 +44,45 @@ _MARKUP: Final = re.compile(r"([\\`*_{}\[\]()#+!|~<>])")
 @place_option
 @json_option
 def digest(since: int, form: str | None, place: StoreOrAgent, as_json: bool) -> None:
-    """Print what changed: numbers, new people, relays that came and went, unfinished syncs.
+    """Print what changed: numbers, new people, relays that came and went, counters.
+
+    After these come coverages below their line, and, if an agent has the store, syncs that did not
+    complete.
 
     Newcomers are estimated from the registers that rose, which is far more exact than the
     difference of two estimates. The registers are those of the last answer before TIME of a day.
     """
-    found, syncs = run_async(_digest(place, since))
+    found = run_async(_digest(place, since))
     if as_json or form == "json":
-        import msgspec
-
-        print_json(msgspec.to_builtins(found) | {"syncs": syncs})
+        print_json(found)
         return
-    parts = _parts(found, syncs)
+    parts = _parts(found)
     if not parts:
         say(NO_WATCHES)
     click.echo("".join(_markdown(parts) if form == "markdown" else _text(parts)), nl=False)
 
 
-async def _digest(place: StoreOrAgent, since: int) -> tuple[Digest, list[dict[str, str]] | None]:
-    """Return the digest, and the syncs that are not complete; None where no agent knows them."""
+async def _digest(place: StoreOrAgent, since: int) -> Digest:
+    """Return the digest of the agent that has the store, else that of the store."""
     async with agent_at(place) as agent:
         if agent is not None:
-            syncs = [_sync(one) for one in await agent.syncs() if not _is_fine(one)]
-            return await agent.digest(since), syncs
+            return await agent.digest(since)
     async with watches_at(place) as watches:
-        return await watches.digest(since), None
+        return await watches.digest(since)
 
 
-def _is_fine(one: Mapping[str, Any]) -> bool:
-    return one["outcome"] in ("", "complete")
+def _parts(found: Digest) -> list[DigestSection]:
+    parts = found.sections
+    return [DigestSection(found.title, []), *parts] if parts else []
 
 
-def _sync(one: Mapping[str, Any]) -> dict[str, str]:
-    return {"name": one["spec"]["name"], "outcome": one["outcome"]}
-
-
-def _parts(found: Digest, syncs: list[dict[str, str]] | None) -> list[tuple[str, list[str]]]:
-    parts = [(f"{one.name} ({one.query})", one.lines) for one in found.watches]
-    if syncs:
-        parts.append(("syncs", [f"{one['name']} ended {one['outcome']}" for one in syncs]))
-    if parts:
-        since, until = series.moment(found.since), series.moment(found.until)
-        parts.insert(0, (f"from {since} to {until}", []))
-    return parts
-
-
-def _text(parts: Iterable[tuple[str, list[str]]]) -> Iterable[str]:
+def _text(parts: Iterable[DigestSection]) -> Iterable[str]:
     for title, lines in parts:
         yield f"{title}\n"
         yield from (f"  {line}\n" for line in lines)
 
 
-def _markdown(parts: Iterable[tuple[str, list[str]]]) -> Iterable[str]:
+def _markdown(parts: Iterable[DigestSection]) -> Iterable[str]:
     for n, (title, lines) in enumerate(parts):
         yield f"{'##' if n else '#'} {_plain(title)}\n\n"
         yield from (f"- {_plain(line)}\n" for line in lines)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from nostr_client.cli.output import say
 from nostr_client.cli.place import StoredWatch, StoreOrAgent, agent_at
 from nostr_client.codecs.relay_url import normalize
+from nostr_client.counters.engine import moves
 from nostr_client.errors import InvalidInput, SchemaTooOld
 from nostr_client.watch import digest_rows, people_rows, repository
 from nostr_client.watch.definition import shown
@@ -146,7 +147,14 @@ class FileWatches:
     async def digest(self, since: int) -> Digest:
         now = int(time.time())
         found = [await self._changed(watch, since, now) for watch, _ in await self._book.all()]
-        return Digest(since=since, until=now, watches=tuple(found))
+        read = self._book.database.read
+        return Digest(
+            since=since,
+            until=now,
+            watches=tuple(found),
+            counters=await read(lambda conn: moves.read(conn, since)),
+            coverages=await read(digest_rows.low_coverages),
+        )
 
     async def _changed(self, made: Watch, since: int, now: int) -> WatchDigest:
         relays = made.relays or await self._book.relays(made.name)

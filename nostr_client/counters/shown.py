@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from msgspec import Meta
 
+from nostr_client.codecs.display import plural
+
 if TYPE_CHECKING:
     from nostr_client.counters.audit import Recount
     from nostr_client.counters.base import Entry
@@ -51,6 +53,67 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     messages: int
     holds: bool
     breaks: tuple[AuditBreak, ...] = ()
+
+
+class CounterMove(msgspec.Struct, frozen=True, kw_only=True):
+    """A counter that changed since a time: its value at that time, and its value now.
+
+    `then` is None if the counter was not there (`is_new`), or if its older changes are not stored.
+    `now` is None if the stored value cannot be read.
+    """
+
+    subject: str
+    now: Integer | None
+    then: Integer | None = None
+    is_new: bool = False
+
+    @property
+    def line(self) -> str:
+        """Both values as one sentence."""
+        if self.now is None:
+            return f"{self.subject}: its value cannot be read"
+        now = f"{self.subject}: {_grouped(self.now)}"
+        if self.is_new:
+            return f"{now}, a new counter"
+        if self.then is None:
+            return f"{now}; not known then, as its older changes are not stored"
+        return f"{now}; {_grouped(self.then)} then{_difference(self.now, self.then)}"
+
+
+class StreamMoves(msgspec.Struct, frozen=True, kw_only=True):
+    """What changed in a stream since a time: of `counters` counters, `changed` have changed.
+
+    `moves` names those that changed most.
+    """
+
+    stream: str
+    counters: int
+    changed: int
+    moves: tuple[CounterMove, ...] = ()
+
+    @property
+    def lines(self) -> list[str]:
+        """What changed, one sentence a line."""
+        if not self.changed:
+            return [f"no change in {plural(self.counters, 'counter')}"]
+        more = self.changed - len(self.moves)
+        rest = [f"and {plural(more, 'other counter')} changed"] if more else []
+        return [one.line for one in self.moves] + rest
+
+
+MOST_DIGITS = 40
+"""Digits of a value that a sentence shows; of a longer one, it shows how many there are."""
+
+
+def _grouped(value: str) -> str:
+    """Return an integer in groups of three digits."""
+    if len(value) > MOST_DIGITS:
+        return f"a number of {len(value.lstrip('-')):,} digits"
+    return f"{int(value):,}"
+
+
+def _difference(now: str, then: str) -> str:
+    return "" if max(len(now), len(then)) > MOST_DIGITS else f" ({int(now) - int(then):+,})"
 
 
 MOST_BREAKS = 100

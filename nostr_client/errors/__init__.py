@@ -281,7 +281,6 @@ EXTRAS: Final = {
     "pyspark": "spark",
     "python_socks": "proxy",
     "textual": "tui",
-    "textual_plotext": "tui",
     "textual_serve": "tui",
 }
 """The extra that brings a package, by what is imported of it."""

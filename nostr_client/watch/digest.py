@@ -1,14 +1,16 @@
-"""Say what changed since a time: newcomers, people and relays of each watch, as text. Pure."""
+"""Say what changed since a time, of watches, counters, coverages and syncs, as text. Pure."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, get_args
 
 import msgspec
 
-from nostr_client.codecs.display import minute, plural, said
+from nostr_client.codecs.display import minute, percent, plural, said
 from nostr_client.codecs.relay_url import normalize
+from nostr_client.counters.shown import StreamMoves
+from nostr_client.sync.coverage_report import Share
 from nostr_client.watch.history import Point
 from nostr_client.watch.people import Person
 
@@ -16,6 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nostr_client.count.figures import CountReport
+    from nostr_client.sync.coverage_report import CoverageRun
+
+COVERAGE_LINE: Final = 0.95
+"""Share of the known events below which a relay lacks too many, where no alert has another line."""
+
+Change = Literal["changed", "same", "unknown"]
+
+_ACTS: Final = {"follows": "follow, since when is not known"}
+"""Acts whose word alone says too little."""
 
 MOST_NAMED = 5
 """People of one watch that a digest names."""
@@ -63,18 +74,142 @@ class WatchDigest(msgspec.Struct, frozen=True, kw_only=True):
         """What changed, one sentence a line."""
         found = [_number(self), _change(self)]
         if self.acts:
-            found.append(", ".join(f"{number:,} {act}" for act, number in self.acts.items()))
+            acts = (f"{n:,} {_ACTS.get(act, act)}" for act, n in self.acts.items())
+            found.append("; ".join(acts))
         found += [f"{person.who}: {person.what}" for person in self.people]
         found += [f"{url} answers now, and did not then" for url in self.came]
         return found + [f"{url} answers no longer" for url in self.went]
 
+    @property
+    def change(self) -> Change:
+        """Whether a change is known, or none was seen, or neither is known."""
+        if self.acts or self.came or self.went:
+            return "changed"
+        if not _was_asked(self):
+            return "unknown"
+        exact = _exact_change(self)
+        if exact is not None:
+            return "changed" if exact else "same"
+        if self.new is None:
+            return "unknown"
+        return "changed" if self.new.registers else "same"
+
+
+class RelayShare(msgspec.Struct, frozen=True, kw_only=True):
+    """Which part of the known events a relay has; None: the relay was not compared to its end."""
+
+    relay: str
+    share: Share
+
+
+class LowCoverage(msgspec.Struct, frozen=True, kw_only=True):
+    """A coverage whose newest run failed, or found relays below `line`, a share from 0 to 1.
+
+    `at`: when the relays were compared, Unix seconds, None if they never were. `relays`: those
+    below the line, and those that were not compared to their end. `why`: the reason of a failure.
+    """
+
+    name: str
+    line: float
+    at: float | None = None
+    relays: tuple[RelayShare, ...] = ()
+    why: str = ""
+
+    @property
+    def lines(self) -> list[str]:
+        """What is low, one sentence a line."""
+        failed = [f"{self.name} failed: {self.why}"] if self.why else []
+        return failed + [
+            f"{self.name}: how much {one.relay} has is not known"
+            if one.share is None
+            else f"{self.name}: {one.relay} has {percent(one.share)}, below {percent(self.line)}"
+            for one in self.relays
+        ]
+
+
+class UnfinishedSync(msgspec.Struct, frozen=True, kw_only=True):
+    """A sync whose newest run did not complete, and the relays that did not complete in it."""
+
+    name: str
+    outcome: str
+    relays: tuple[str, ...] = ()
+
+    @property
+    def line(self) -> str:
+        """How the sync ended, and where."""
+        where = f": {', '.join(self.relays)}" if self.relays else ""
+        return f"{self.name} ended {self.outcome}{where}"
+
+
+class DigestSection(NamedTuple):
+    """A part of a digest as text: a title, and one sentence a line."""
+
+    title: str
+    lines: list[str]
+
 
 class Digest(msgspec.Struct, frozen=True, kw_only=True):
-    """What changed since a time, for all watches by name; Unix seconds."""
+    """What changed since a time, for all watches by name; Unix seconds.
+
+    `counters`: what changed in each stream of counters. `coverages`: those that are low or failed.
+    `syncs`: those that did not complete; None where no agent knows them.
+    """
 
     since: int
     until: int
     watches: tuple[WatchDigest, ...]
+    counters: tuple[StreamMoves, ...] = ()
+    coverages: tuple[LowCoverage, ...] = ()
+    syncs: tuple[UnfinishedSync, ...] | None = None
+
+    @property
+    def title(self) -> str:
+        """From when to when."""
+        return f"from {minute(self.since)} to {minute(self.until)}"
+
+    @property
+    def summary(self) -> list[str]:
+        """What changed, one watch a line, after a line that says how many changed."""
+        by: dict[str, list[WatchDigest]] = {change: [] for change in get_args(Change)}
+        for one in self.watches:
+            by[one.change].append(one)
+        moved = [one for one in self.counters if one.changed]
+        lines = [f"{one.name}: {'; '.join(one.lines)}" for one in by["changed"]]
+        lines += [f"counters of {one.stream}: {'; '.join(one.lines)}" for one in moved]
+        total = plural(len(self.watches), "watch", "watches")
+        head = f"{len(by['changed']):,} of {total} changed" if lines else "no change seen"
+        if by["unknown"]:
+            head += f", not known of {plural(len(by['unknown']), 'watch', 'watches')}"
+        low = [line for one in self.coverages for line in one.lines]
+        return [f"{self.title}: {head}", *lines, *low, *(one.line for one in self.syncs or ())]
+
+    @property
+    def sections(self) -> list[DigestSection]:
+        """The digest as text: first the watches that changed, last the syncs."""
+        watches = sorted(self.watches, key=lambda one: one.change != "changed")
+        found = [DigestSection(f"{one.name} ({one.query})", one.lines) for one in watches]
+        found += [DigestSection(f"counters of {one.stream}", one.lines) for one in self.counters]
+        low = [line for one in self.coverages for line in one.lines]
+        unfinished = [one.line for one in self.syncs or ()]
+        for title, lines in (("low coverages", low), ("syncs that are not complete", unfinished)):
+            found += [DigestSection(title, lines)] if lines else []
+        return found
+
+
+def low_coverage(
+    name: str, run: CoverageRun | None, line: float = COVERAGE_LINE, why: str = ""
+) -> LowCoverage | None:
+    """Return what is low in a coverage; None if nothing is, or if it was never compared."""
+    found = run.relays if run is not None else ()
+    relays = tuple(
+        RelayShare(relay=one.relay, share=one.share)
+        for one in found
+        if one.share is None or one.share < line
+    )
+    if not relays and not why:
+        return None
+    at = run.at if run is not None else None
+    return LowCoverage(name=name, line=line, at=at, relays=relays, why=why)
 
 
 def excluded_of(counted: CountReport) -> frozenset[str]:
@@ -95,11 +230,11 @@ def _number(one: WatchDigest) -> str:
 
 
 def _change(one: WatchDigest) -> str:
-    if one.asked_at is not None and one.asked_at <= one.since:
+    if one.asked_at is not None and not _was_asked(one):
         return f"not asked since {minute(one.asked_at)}"
-    now, then, new = one.now, one.then, one.new
-    if now and then and now.exact and then.exact and then.at <= one.since < now.at:
-        return _difference(now.value - then.value, _from(one, then.at))
+    then, new, exact = one.then, one.new, _exact_change(one)
+    if then and exact is not None:
+        return _difference(exact, _from(one, then.at))
     if new is None:
         return "how far it changed is not known: no relay gave registers then and now"
     begins = _from(one, new.since)
@@ -107,6 +242,19 @@ def _change(one: WatchDigest) -> str:
         return f"no change seen{begins}; up to {new.high:,} may be new unseen"
     rose = plural(new.registers, "register")
     return f"about {new.value:,} new ({new.low:,} to {new.high:,}){begins}, as {rose} rose"
+
+
+def _was_asked(one: WatchDigest) -> bool:
+    """Whether a relay may have been asked since the digest begins."""
+    return one.asked_at is None or one.asked_at > one.since
+
+
+def _exact_change(one: WatchDigest) -> int | None:
+    """Return by how much an exact number changed; None unless it was exact then and after it."""
+    now, then = one.now, one.then
+    if now and then and now.exact and then.exact and then.at <= one.since < now.at:
+        return now.value - then.value
+    return None
 
 
 def _difference(number: int, begins: str) -> str:

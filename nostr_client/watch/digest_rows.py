@@ -10,8 +10,16 @@ from nostr_client.count.figures import LARGEST
 from nostr_client.count.merge import CountUnit
 from nostr_client.count.remembering import asked_of
 from nostr_client.hll.risen import risen
+from nostr_client.sync.coverage import history as coverage_runs
 from nostr_client.watch import people_rows, repository
-from nostr_client.watch.digest import MOST_NAMED, Newcomers, WatchDigest, acts_of
+from nostr_client.watch.digest import (
+    MOST_NAMED,
+    LowCoverage,
+    Newcomers,
+    WatchDigest,
+    acts_of,
+    low_coverage,
+)
 
 if TYPE_CHECKING:
     import sqlite3
@@ -88,6 +96,15 @@ def read(
         came=tuple(sorted(names[u] for u in answered_now - answered_then if then)),
         went=tuple(sorted(names[u] for u in answered_then - answered_now)),
     )
+
+
+def low_coverages(conn: sqlite3.Connection) -> tuple[LowCoverage, ...]:
+    """Return the coverages of a store whose newest run found relays below 95 %, by name.
+
+    The store does not have the lines of alerts.
+    """
+    found = [low_coverage(name, run) for name, run in coverage_runs.last(conn).items()]
+    return tuple(one for one in found if one is not None)
 
 
 def _answers(

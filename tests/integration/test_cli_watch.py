@@ -130,13 +130,20 @@ async def check_people(run: Run) -> None:
 
 async def check_digest(run: Run) -> None:
     """Nothing was known a day ago, so how far the number changed is not known either."""
+    assert (await run("counter", "stream", "add", "app", "--subject", "app.>"))[0] == 0
+    assert (await run("counter", "add", "app.a", "5"))[0] == 0
     code, out, err = await run("digest")
     assert (code, err) == (0, "")
     assert (
         "me (followers)\n  at least 60 distinct authors\n  how far it changed is not known" in out
     )
     assert "10 followed" in out
+    assert "counters of app\n  app.a: 5, a new counter\n" in out
     code, out, _ = await run("digest", "--since", "now", "--json")
+    assert json.loads(out)["counters"] == [
+        {"stream": "app", "counters": 1, "changed": 0, "moves": []}
+    ]
+    assert json.loads(out)["syncs"] is None
     (one,) = json.loads(out)["watches"]
     assert (one["name"], one["now"]["value"], one["acts"]) == ("me", 60, {})
     assert (one["new"], one["asked_at"] <= one["since"]) == (None, True)

@@ -101,6 +101,12 @@ class Recorded(Backend):
         self.put_watch(one)
         return one
 
+    async def look_up_name(self, body: schema.NameBody) -> schema.NamedKey:
+        self.asked.append(("look_up_name", body.name))
+        if body.name != "ada@example.com":
+            raise ApiRefusal(422, "invalid", f"example.com does not know the name {body.name}")
+        return schema.NamedKey(name=body.name, pubkey=world.PUBKEY)
+
     async def change_watch(self, name: str, spec: Watch) -> schema.WatchState:
         self.asked.append(("change_watch", name))
         one = msgspec.structs.replace(await self.watch(name), spec=spec)

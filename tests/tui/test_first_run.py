@@ -41,6 +41,28 @@ async def test_two_keys_beside_the_paste_start_an_agent_and_a_watch(
     assert started == ["agent"]
 
 
+async def test_a_name_at_a_domain_is_watched_by_its_key(api: Served, agent: Recorded) -> None:
+    async with driving(api.api.url, (80, 24)) as tui:
+        tui.app.post_message(Paste("Ada@Example.com"))
+        await tui.until(lambda: "name: what to count?" in tui.text())
+        await tui.settled()
+        await tui.pilot.press("enter", "enter")
+        await tui.until(lambda: ("add_watch", "followers-ada-example.com") in agent.asked)
+    assert agent.watch_map["followers-ada-example.com"].spec.target == world.PUBKEY
+
+
+async def test_a_name_that_its_domain_does_not_know_is_reported_in_the_form(
+    api: Served, agent: Recorded
+) -> None:
+    async with driving(api.api.url, (80, 24)) as tui:
+        await tui.press("a")
+        await tui.type("eve@example.com")
+        await tui.pilot.press("enter", "enter")
+        await tui.until(lambda: "does not know the name" in tui.text())
+        assert len(tui.app.screen_stack) == 2
+    assert all(what != "add_watch" for what, _ in agent.asked)
+
+
 async def test_an_agent_that_does_not_start_is_reported_in_the_form() -> None:
     async def own_agent() -> object:
         raise NetworkError("the agent has ended: the store is locked")

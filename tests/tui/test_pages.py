@@ -59,8 +59,8 @@ PAGES = {
     ),
     "digest": (("d",), ("What changed within a day", "about 612 new (301 to 1,104)")),
     "digest, its end": (
-        ("d", *["j"] * 9),
-        ("no change seen; up to 41", "mine: wss://relay.primal.net has 60%"),
+        ("d", *["j"] * 16),
+        ("no change seen; up to 41", "mine: wss://relay.primal.net has 60.0 %, below 95.0 %"),
     ),
     "warnings": (("w",), ("left out of the number", "gone.example.org fails: connection refused")),
     "panels": (("P",), ("Alerts and warnings", "Space switches one")),
@@ -77,7 +77,7 @@ PAGES = {
     "reindex": (("b",), ("running", "by spark", "registers", "12,000,000", "generation 3")),
     "help": (("question_mark",), ("watch show", "Go to all watches.", "type to search", "yellow")),
     "palette": (("colon",), (":watch add [TARGET]  (a)", "as: count followers npub1…")),
-    "add": (("a",), ("Watch something", "npub, nprofile, note, nevent")),
+    "add": (("a",), ("Watch something", "npub, name@domain, nprofile")),
     "sure": (("x",), ("Remove the watch fiatjaf-followers and its history?", "Keep (n)")),
     "ask": (("c",), ("Count once", "query and target")),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -333,10 +334,46 @@ def test_a_band_lies_between_low_and_high() -> None:
     held = points(5)
     value = plotting.values(held)
     found = plotting.band(held, plotting.AxisRange(0, 500), value, 50, 20)
-    assert len(set(found.x)) == 50
+    assert len(found) == 50
     step = (value.high - value.low) / 19
-    assert min(found.y) >= 45 - step
-    assert max(found.y) <= 59 + step
+    assert min(rows[0] for rows in found if rows) * step + value.low >= 45 - step
+    assert max(rows[1] for rows in found if rows) * step + value.low <= 59 + step
+
+
+@given(
+    st.dictionaries(st.integers(0, 1000), st.integers(0, 500), min_size=1, max_size=60),
+    st.integers(1, 40),
+    st.integers(2, 30),
+)
+def test_a_curve_has_no_gap_and_loses_no_peak(
+    numbers: dict[int, int], columns: int, rows: int
+) -> None:
+    held = [
+        Point(at=at, value=value, low=value, high=value) for at, value in sorted(numbers.items())
+    ]
+    value = plotting.values(held)
+    begin = held[0].at
+    found = plotting.curve(held, plotting.AxisRange(begin, 1001), value, columns, rows)
+    passed = [one for one in found if one is not None]
+    assert len(passed) == columns
+    assert all(a[0] <= b[1] and b[0] <= a[1] for a, b in pairwise(passed))
+    step = (value.high - value.low) / (rows - 1)
+    highest, lowest = max(numbers.values()), min(numbers.values())
+    assert abs(max(one[1] for one in passed) * step + value.low - highest) <= step
+    assert abs(min(one[0] for one in passed) * step + value.low - lowest) <= step
+
+
+@given(st.integers(0, 80), st.integers(0, 30), st.sampled_from([UNICODE, ASCII]), st.data())
+def test_a_plot_is_as_large_as_its_place(
+    width: int, height: int, glyphs: Glyphs, data: st.DataObject
+) -> None:
+    held = points(data.draw(st.integers(0, 9)))
+    lines = plotting.draw(held, 2000.0, "1h", width, height, glyphs)
+    texts = ["".join(part.text for part in line) for line in lines]
+    assert len(texts) in (0, height)
+    assert all(cell_len(text) <= width for text in texts)
+    if glyphs is ASCII:
+        assert all(text.isascii() for text in texts)
 
 
 @pytest.mark.parametrize(
@@ -356,7 +393,9 @@ def test_a_plot_shows_the_part_that_has_numbers(span: str, age: int, begin: int,
 
 def test_exact_numbers_have_no_band() -> None:
     held = [Point(at=1.0, value=5, low=5, high=5, exact=True)]
-    assert plotting.band(held, plotting.AxisRange(0, 10), plotting.values(held), 10, 5).x == []
+    assert (
+        plotting.band(held, plotting.AxisRange(0, 10), plotting.values(held), 10, 5) == [None] * 10
+    )
 
 
 @given(st.integers(0, 10**12), st.integers(1, 10**12), st.integers(2, 12))

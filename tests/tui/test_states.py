@@ -69,7 +69,7 @@ async def test_what_is_out_of_date_is_marked_and_comes_back_by_itself(
         await tui.until(lambda: "the agent is away" in tui.text())
         api.use(agent)
         await tui.until(lambda: "● live" in tui.text())
-        assert not tui.grid("#claims").faded
+        await tui.until(lambda: not tui.grid("#claims").faded)
 
 
 def starting() -> tuple[str, str]:

@@ -17,10 +17,11 @@ from nostr_client.count import queries
 from nostr_client.count.merge import Claim, ClaimStatus, Method, Reading, merge_claims
 from nostr_client.count.overlaps import overlaps_of
 from nostr_client.count.result import CountResult
+from nostr_client.counters.shown import CounterMove, StreamMoves
 from nostr_client.sync.coverage_report import HeldKind, KnownKind, RelayCoverage
 from nostr_client.sync.report import SyncStatus
 from nostr_client.watch.definition import Watch
-from nostr_client.watch.digest import Newcomers, WatchDigest
+from nostr_client.watch.digest import Newcomers, UnfinishedSync, WatchDigest, low_coverage
 
 NOW = 1_764_300_000.0  # 2025-11-28 03:20 UTC
 PUBKEY = "82341f882b6eabcd2ba7f1ef90aad961cf074af15b9ef44a09f9d2a8fbfbe6a2"
@@ -321,7 +322,26 @@ def digest(since: int) -> schema.Digest:
         asked_at=int(NOW),
         new=Newcomers(value=0, low=0, high=41, registers=0, since=since),
     )
-    return schema.Digest(since=since, until=int(NOW), watches=(first, quiet))
+    (mine,) = COVERAGES[:1]
+    low = low_coverage(mine.spec.name, mine.run, why=mine.why)
+    return schema.Digest(
+        since=since,
+        until=int(NOW),
+        watches=(first, quiet),
+        counters=(
+            StreamMoves(
+                stream="count",
+                counters=7,
+                changed=2,
+                moves=(
+                    CounterMove(subject="events.1", now="52113", then="52000"),
+                    CounterMove(subject="events.7", now="9"),
+                ),
+            ),
+        ),
+        coverages=() if low is None else (low,),
+        syncs=(UnfinishedSync(name="notes", outcome="partial", relays=(SLOW,)),),
+    )
 
 
 def counted(name: str, figure: schema.Figure | None) -> schema.CountReport:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tui.dialogs.simple import Doing
 
-HINT = "npub, nprofile, note, nevent, naddr, event id, or a filter as JSON"
+HINT = "npub, name@domain, nprofile, note, nevent, naddr, event id, or a filter as JSON"
 
 
 class AddWatch(Form):

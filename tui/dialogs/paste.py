@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple, get_args
 
-from nostr_client.codecs import nip19
+from nostr_client.codecs import nip05, nip19
 from nostr_client.codecs.display import plural
 from nostr_client.codecs.typed import filter_of
 from nostr_client.errors import InvalidInput
@@ -15,10 +15,13 @@ from nostr_client.watch.definition import QueryName
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+NAME: Final = "name"
+"""What a NIP-05 name is called; the agent asks its domain for the key."""
+
 OF_PEOPLE: Final = ("followers", "zaps")
 OF_EVENTS: Final = tuple(one for one in get_args(QueryName) if one != "followers")
 LONGEST: Final = 64 * 1024
-WHAT: Final = "npub, nevent, naddr, event id or filter"
+WHAT: Final = "npub, name@domain, nevent, naddr, event id or filter"
 
 
 class Pasted(NamedTuple):
@@ -33,13 +36,13 @@ class Pasted(NamedTuple):
 
 
 def read(text: str) -> Pasted:
-    """What was pasted: an identifier in any form of `nip19.read`, or a filter as JSON.
+    """What was pasted: an identifier in any form of `nip19.read`, a NIP-05 name, or a filter.
 
     Raises InvalidInput with words for people; a secret key is refused without being repeated.
     """
     bare = text.strip()
     if not bare or bare.lower() == nip19.URI_SCHEME:
-        raise InvalidInput("paste an npub, nevent, naddr, an event id or a filter")
+        raise InvalidInput("paste an npub, name@domain, nevent, naddr, an event id or a filter")
     if len(bare) > LONGEST:
         raise InvalidInput("that is too long")
     if bare.startswith(("{", "[")):
@@ -48,6 +51,9 @@ def read(text: str) -> Pasted:
 
 
 def _identifier(text: str) -> Pasted:
+    if "@" in text and not text.lower().startswith(nip19.URI_SCHEME) and "://" not in text:
+        person = str(nip05.read_name(text))
+        return Pasted(NAME, person, OF_PEOPLE, (), person.removeprefix("_@"))
     found = nip19.read(text, WHAT).target
     if isinstance(found, nip19.Hex):
         return Pasted("event id", found.value, OF_EVENTS, (), found.value[:8])

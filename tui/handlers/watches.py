@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, get_args
 
 import msgspec
 
-from agent.api.schema import CountBody
+from agent.api.schema import CountBody, NameBody
 from nostr_client.codecs.display import plural, seconds
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.errors import InvalidInput
@@ -64,11 +64,23 @@ async def add(host: Host, words: list[str]) -> None:
 
     async def begin(spec: Watch) -> None:
         await host.bring_agent()
-        await host.ask(lambda client: client.add_watch(spec))
+        named = await _of_key(host, spec)
+        await host.ask(lambda client: client.add_watch(named))
         host.report(f"watching {spec.name}")
 
     form = AddWatch(begin, " ".join(words), taken=set(host.model.watches))
     await host.push_screen_wait(form)
+
+
+async def _of_key(host: Host, spec: Watch) -> Watch:
+    """Return the watch of the key behind a NIP-05 name; any other watch as it is.
+
+    The agent asks the domain. Raises ApiError, NetworkError.
+    """
+    if "@" not in spec.target:
+        return spec
+    found = await host.ask(lambda client: client.look_up_name(NameBody(name=spec.target)))
+    return msgspec.structs.replace(spec, target=found.pubkey)
 
 
 async def warnings(host: Host, words: list[str]) -> None:
@@ -203,7 +215,7 @@ async def digest(host: Host, words: list[str]) -> None:
         when = format.clock(last, date=True)
         since, title = last, f"Since you last looked, {format.age(now - last)} ago ({when})"
     found = await host.ask(lambda client: client.digest(max(0.0, since)))
-    await host.push_screen_wait(DigestView(host, title, found))
+    await host.push_screen_wait(DigestView(title, found))
 
 
 async def span(host: Host, words: list[str]) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from textual.widgets import Static
 
+from nostr_client.watch.digest import COVERAGE_LINE
 from tui import format
-from tui.model import ENOUGH
 from tui.pages.page import NO_MATCH, Page
 from tui.widgets.columns import Column, matches
 from tui.widgets.grid import GONE, Cell, Grid
@@ -198,4 +198,4 @@ def _heat(part: float | None, glyphs: Glyphs) -> Cell:
 def _tone(part: float | None) -> str:
     if part is None:
         return "dim"
-    return "good" if part == 1 else "warn" if part >= ENOUGH else "bad"
+    return "good" if part == 1 else "warn" if part >= COVERAGE_LINE else "bad"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -22,6 +22,7 @@ from tui.pages.page import NO_MATCH, Page
 from tui.pages.watch_rows import GROUPS, HEAD, SORTS, STATES, groups_of, listed, rows_of
 from tui.widgets import people
 from tui.widgets.columns import Column
+from tui.widgets.frame import renew
 from tui.widgets.grid import GONE, HEADER, Cell, Grid
 from tui.widgets.plotting import SPANS
 from tui.workers import start
@@ -86,6 +87,8 @@ class Overview(Page):
         self._counted_at = 0.0
         self._people: People | None = None
         self._seen: tuple[str, float | None] | None = None
+        self._people_drawn: tuple[object, ...] = ()
+        """What the panel of people was drawn of."""
         self._of = ""
         """The watch that the panels of one watch are about."""
         self._shown = 0
@@ -107,7 +110,7 @@ class Overview(Page):
                     yield Panel(partial(self._panel, name), id=f"panel-{name}", classes="panel")
 
     def on_mount(self) -> None:
-        self.query_one("#watches").focus()
+        self._grid.focus()
         self.set_interval(COUNTERS_EVERY_S, self._count_soon)
 
     async def entered(self) -> None:
@@ -135,8 +138,12 @@ class Overview(Page):
         super().tick()
         self._draw_people()
 
+    @cached_property
+    def _grid(self) -> Grid:
+        return self.query_one("#watches", Grid)
+
     def _list(self) -> None:
-        grid = self.query_one("#watches", Grid)
+        grid = self._grid
         grid.marked, grid.sign = self.sort, self.host.glyphs.down
         if not self.reverse:
             grid.sign = self.host.glyphs.up
@@ -163,19 +170,19 @@ class Overview(Page):
     def _head(self) -> None:
         """One line above the table, where it does not show all watches in one list."""
         found = self._shown
-        chosen = len(self.query_one("#watches", Grid).chosen)
+        chosen = len(self._grid.chosen)
         group = self.host.settings.group
         parts = [
             f"{self.state}: {found:,} of {plural(len(self.model.watches), 'watch', 'watches')}"
         ]
         parts += [f"by {group}"] if group else []
         parts += [f"{chosen:,} marked"] if chosen else []
-        key = self.query_one("#watches", Grid).key or ""
+        key = self._grid.key or ""
         if key in self._groups:
             parts.insert(0, f"the group {key.removeprefix(HEAD)}")
         line = self.query_one("#watches-state", Static)
         line.display = self.state != STATES[0] or bool(group) or bool(chosen)
-        line.update(", ".join(parts))
+        renew(line, ", ".join(parts))
 
     def _place(self) -> None:
         """Show the panels that fit."""
@@ -197,16 +204,18 @@ class Overview(Page):
         panel.border_title = name.title()
         width, height = panel.content_size
         if width and height:
-            panel.update(panels.draw(name, self.host, width, height), layout=False)
+            renew(panel, panels.draw(name, self.host, width, height))
 
     def _draw_people(self) -> None:
         panel = self.query_one("#panel-people", Static)
         panel.border_title = escape(f"People: {self._of}" if self._of else "People")
         width, height = panel.content_size
-        if width and height:
-            text = panels.draw_people(self.host, self._people, width, height)
-            if text != panel.content:
-                panel.update(text, layout=False)
+        found = self._people.people if self._people is not None else ()
+        ages = tuple(people.age_of(one, self.host.now()) for one in found)
+        drawn = (width, height, self._people, ages)
+        if width and height and drawn != self._people_drawn:
+            self._people_drawn = drawn
+            panel.update(panels.draw_people(self.host, self._people, width, height), layout=False)
 
     # What the agent is asked.
 
@@ -244,7 +253,7 @@ class Overview(Page):
 
         None where no panel shows it.
         """
-        key = self.query_one("#watches", Grid).key or ""
+        key = self._grid.key or ""
         one = self.model.watches.get(next(iter(self._groups.get(key, [key])), ""))
         if one is None or self.model.stale or not (self.is_current and self._placed.of_watch):
             return None
@@ -311,12 +320,12 @@ class Overview(Page):
 
     @property
     def pointed(self) -> str:
-        key = self.query_one("#watches", Grid).key or ""
+        key = self._grid.key or ""
         return "" if key.startswith(HEAD) else key
 
     def fold(self) -> bool:
         """Close the group under the cursor, or open it; False where a watch is there."""
-        key = self.query_one("#watches", Grid).key or ""
+        key = self._grid.key or ""
         if not key.startswith(HEAD):
             return False
         self._folded ^= {key}
@@ -338,7 +347,7 @@ class Overview(Page):
 
     def mark(self) -> None:
         """Mark the watch under the cursor or the whole group, or unmark it; go to the next row."""
-        grid = self.query_one("#watches", Grid)
+        grid = self._grid
         key = grid.key or ""
         names = set(self._groups.get(key, [key] if key else ()))
         grid.chosen = grid.chosen - names if names <= grid.chosen else grid.chosen | names
@@ -347,7 +356,7 @@ class Overview(Page):
 
     def mark_all(self) -> None:
         """Mark all watches that are listed, or unmark them where all are."""
-        grid = self.query_one("#watches", Grid)
+        grid = self._grid
         names = {one.spec.name for one in self._found()}
         grid.chosen = grid.chosen - names if names <= grid.chosen else grid.chosen | names
         self._list()
@@ -355,7 +364,7 @@ class Overview(Page):
     @property
     def chosen(self) -> list[str]:
         """The marked watches by name."""
-        return sorted(self.query_one("#watches", Grid).chosen)
+        return sorted(self._grid.chosen)
 
     # Rows.
 
@@ -367,14 +376,14 @@ class Overview(Page):
             return GONE
         now = self.host.now()
         moved = now - self.model.moved.get(key, -MOVED_S) < MOVED_S
-        grid = self.query_one("#watches", Grid)
+        grid, at = self._grid, one.figure
         troubles = len(one.warnings) + len(one.failing)
         return {
             "name": Cell(key, "strong"),
-            "value": Cell(format.value(one.figure, glyphs), "accent" if moved else "strong"),
-            "bar": Cell(format.interval_bar(one.figure, grid.width_of("bar"), glyphs), "dim"),
-            "sure": Cell(format.certainty(one.figure, glyphs) or format.UNKNOWN, _sureness(one)),
-            "bounds": Cell(format.bounds(one.figure, glyphs), "dim"),
+            "value": Cell(format.value(at, glyphs), "accent" if moved else "strong"),
+            "bar": Cell(format.interval_bar(at, grid.width_of("bar"), glyphs), "dim"),
+            "sure": Cell(format.certainty(at, glyphs) or format.UNKNOWN, _sureness(one)),
+            "bounds": Cell(format.bounds(at, glyphs), "dim"),
             **{span: self._change(one, span) for span in ("1h", "1d", "1w")},
             "spark": Cell(format.spark(one.spark, grid.width_of("spark"), glyphs), "accent"),
             "age": Cell(*self._age(one, now)),
@@ -436,7 +445,7 @@ Without one: [b]nostr-tui --embedded[/] brings its own,
 FIRST_RUN = """\
 No agent is running.
 
-Paste an npub, nevent, naddr or link here, or press [b $text-accent]a[/]:
+Paste an npub, name@domain, nevent, naddr or link here, or press [b $text-accent]a[/]:
 choose what to count, and an agent starts with this program.
 
 [b]nostr-agent run[/] starts one that goes on when you leave,
@@ -458,7 +467,8 @@ STARTING = {
 NO_WATCHES = """\
 No watches yet.
 
-Press [b $text-accent]a[/] to add one, or paste an npub, nevent, naddr or filter here."""
+Press [b $text-accent]a[/] to add one, or paste here what to watch:
+an npub, name@domain, nevent, naddr or filter."""
 
 
 def _sureness(one: WatchState) -> str:

@@ -84,7 +84,7 @@ class Page(Screen[None]):
     def tick(self) -> None:
         """A second has passed: ages have changed."""
         for grid in self.query(Grid):
-            grid.redraw()
+            grid.renew()
 
     async def entered(self) -> None:
         """The page has come to the front."""

@@ -139,9 +139,10 @@ def _alerts(host: Host, width: int) -> list[Content]:
 
 def _alert(line: LogLine, width: int) -> list[Content]:
     """An alert of the log: when, what it was about, and whether it could not be sent."""
-    what = line.fields.get("watch") or line.fields.get("coverage") or ""
+    of = line.fields
+    what = of.get("watch") or of.get("coverage") or ("digest" if of.get("digest") else "")
     is_sent = line.event == "alert"
-    parts = [format.clock(line.at), what, line.fields.get("when", "")]
+    parts = [format.clock(line.at), what, of.get("when", "")]
     text = " ".join(str(part) for part in parts if part)
     failed = "" if is_sent else ", not delivered"
     return _wrapped(f"{text}{failed}", width, "$text-accent" if is_sent else "$text-error")
@@ -159,7 +160,7 @@ def draw_people(host: Host, found: People | None, width: int, height: int) -> Co
     more = people.beyond(found) if found is not None else ""
     rest = _wrapped(more, width, "$foreground-muted") if more else []
     for one in found.people if found is not None else ():
-        age = format.age(max(0.0, host.now() - one.seen_at)).rjust(4)
+        age = people.age_of(one, host.now()).rjust(4)
         tone = "$text-error" if one.act in people.LOST else "$foreground"
         rows = _wrapped(f"{age} {one.who}: {one.what}", width, tone)
         if len(lines) + len(rows) + len(rest) > height:

@@ -73,9 +73,14 @@ def _widened(columns: Sequence[Column], spare: int) -> list[int]:
     return widths
 
 
+def cells(text: str) -> int:
+    """How many cells a text takes."""
+    return len(text) if text.isascii() else cell_len(text)
+
+
 def fitted(text: str, width: int, column: Column, cut: str = "…") -> str:
     """A text as a column shows it: numbers that are too long say how large they are."""
-    if cell_len(text) > width:
+    if cells(text) > width:
         if column.middle:
             return shortened(text, width, cut)
         text = format.tight(text) if column.right else text
@@ -96,9 +101,10 @@ def shortened(text: str, width: int, cut: str = "…") -> str:
 
 def aligned(text: str, width: int, *, right: bool = False, cut: str = "…") -> str:
     """A text of exactly `width` cells; one that is too long ends in the sign `cut`."""
-    if cell_len(text) > width:
+    missing = width - cells(text)
+    if missing < 0:
         return set_cell_size(text, max(0, width - 1)) + cut * min(1, width)
-    return text.rjust(width - cell_len(text) + len(text)) if right else set_cell_size(text, width)
+    return " " * missing + text if right else text + " " * missing
 
 
 def matches(wanted: str, *texts: Any) -> bool:

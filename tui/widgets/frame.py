@@ -20,7 +20,16 @@ if TYPE_CHECKING:
     from tui.model import Model
 
 MOST_KEYS = 7
+LAST_KEY = "help"
+"""An action that always has its place, as the last one: it shows all others."""
+
 SMALLEST = (60, 16)
+
+
+def renew(line: Static, content: Content | str) -> None:
+    """Give a text of a fixed size another content, if that differs from the one it has."""
+    if content != line.content:
+        line.update(content, layout=False)
 
 
 class Heading(Static):
@@ -37,7 +46,7 @@ class Heading(Static):
         if room < 1:
             right = Content("")
             room = max(0, width - left.cell_length)
-        self.update(Content.assemble(left, " " * room, right), layout=False)
+        renew(self, Content.assemble(left, " " * room, right))
 
 
 def _link(model: Model, now: float, glyphs: Glyphs) -> Content:
@@ -114,9 +123,12 @@ class Keys(Bar):
     def show(self, actions: Sequence[Action], page: str) -> None:
         """Draw those that fit, the most useful first kept."""
         chosen = sorted((a for a in actions if a.footer and a.on(page)), key=lambda a: -a.footer)
-        width, kept = self.app.size.width - 2, chosen[:MOST_KEYS]
-        while kept and sum(len(a.key) + len(a.title) + 4 for a in kept) > width + 3:
+        last = [one for one in chosen if one.name == LAST_KEY]
+        chosen = [one for one in chosen if one.name != LAST_KEY]
+        width, kept = self.app.size.width - 2, chosen[: MOST_KEYS - len(last)]
+        while kept and sum(len(a.key) + len(a.title) + 4 for a in (*kept, *last)) > width + 3:
             kept.pop()
+        kept += last
         text = "[b $text-accent]$key[/] $title"
         parts = [
             (one.name, Content.from_markup(text, key=one.key, title=one.title)) for one in kept

@@ -1,6 +1,7 @@
 """A table of any number of rows that draws only those on the screen, from the model as it is.
 
-No cell is kept: a row is asked for when its line is drawn, so that 2,000 rows cost what 40 do.
+A row is asked for when its line is drawn, so that 2,000 rows cost what 40 do. A line is drawn again
+only if its cells, its place or the look of the table changed.
 """
 
 from __future__ import annotations
@@ -36,6 +37,17 @@ class Cell(NamedTuple):
     text: str
     tone: str = ""
 
+
+class _Line(NamedTuple):
+    """A line that was drawn, and what it was drawn of."""
+
+    cells: Mapping[str, Cell]
+    is_pointed: bool
+    is_chosen: bool
+    strip: Strip
+
+
+NO_CELL = Cell("")
 
 GONE: Mapping[str, Cell] = {}
 """The cells of a row whose thing is not there any more: the next `show` takes it away."""
@@ -136,8 +148,12 @@ class Grid(ScrollView, can_focus=True):
         self._row = row
         self._index: dict[str, int] = {}
         self._cursor = 0
-        self._drawn: dict[tuple[int, int], Strip] = {}
+        self._drawn: dict[int, _Line] = {}
+        self._look: tuple[object, ...] = ()
+        """What all lines depend on, as they were drawn."""
         self._fitted: tuple[int, list[PlacedColumn]] = (-1, [])
+        self._sized: tuple[object, int] = (None, 0)
+        self._bases: dict[bool, Style] = {}
         self._inks: dict[tuple[str, Style], Style] = {}
 
     # What is shown.
@@ -149,7 +165,7 @@ class Grid(ScrollView, can_focus=True):
 
     def use(self, columns: Sequence[Column]) -> None:
         """Take other columns; `show` draws them."""
-        self.columns, self._fitted = columns, (-1, [])
+        self.columns, self._fitted, self._look = columns, (-1, []), ()
 
     def hide(self, columns: Collection[str]) -> None:
         """Draw all columns but these."""
@@ -173,7 +189,9 @@ class Grid(ScrollView, can_focus=True):
             place = self._index.get(held or "", self._cursor) if stays else 0
             self._cursor = max(0, min(place, len(keys) - 1))
             self.virtual_size = Size(0, len(keys) + HEADER)
-        self.redraw()
+            self.redraw()
+        else:
+            self.renew()
         if self.key != held:
             self.post_message(self.Pointed(self, self.key))
 
@@ -182,9 +200,43 @@ class Grid(ScrollView, can_focus=True):
         self._drawn.clear()
         self.refresh()
 
+    def renew(self) -> None:
+        """Draw the lines on the screen again whose rows have changed, and forget all others."""
+        look = self._looks
+        if look != self._look:
+            self.redraw()
+            return
+        top = round(self.scroll_y)
+        before, self._drawn = self._drawn, {}
+        for index in range(top, min(top + self.size.height - HEADER, len(self.keys))):
+            line = before.get(index)
+            if line is not None and line[:3] == self._state(index):
+                self._drawn[index] = line
+            else:
+                self._refresh_row(index)
+
+    @property
+    def _looks(self) -> tuple[object, ...]:
+        """What all lines depend on."""
+        width = self._width
+        return width, self.marked, self.sign, self.mark, self.cut, self.faded
+
+    def _state(self, index: int) -> tuple[Mapping[str, Cell], bool, bool]:
+        key = self.keys[index]
+        return self._row(key), index == self._cursor, key in self.chosen
+
+    def _refresh_row(self, index: int) -> None:
+        """Draw one row again, if it is on the screen."""
+        self._drawn.pop(index, None)
+        y = index - round(self.scroll_y) + HEADER
+        if HEADER <= y < self.size.height:
+            self.refresh(Region(0, y, self.size.width, 1))
+
     def notify_style_update(self) -> None:
         super().notify_style_update()
         self._drawn.clear()
+        self._sized = None, 0
+        self._bases.clear()
         self._inks.clear()
 
     def point(self, key: str) -> None:
@@ -217,8 +269,9 @@ class Grid(ScrollView, can_focus=True):
     def _go(self, index: int) -> None:
         index = max(0, min(index, len(self.keys) - 1))
         if index != self._cursor:
-            self._cursor = index
-            self.redraw()
+            before, self._cursor = self._cursor, index
+            self._refresh_row(before)
+            self._refresh_row(index)
             self.post_message(self.Pointed(self, self.key))
         self._into_view()
 
@@ -246,11 +299,19 @@ class Grid(ScrollView, can_focus=True):
 
     def placed(self) -> list[PlacedColumn]:
         """The columns that fit, each with its place."""
-        width = self.scrollable_content_region.width
+        width = self._width
         if self._fitted[0] != width:
             drawn = [one for one in self.columns if one.key not in self.hidden]
             self._fitted = width, fit(drawn, width)
         return self._fitted[1]
+
+    @property
+    def _width(self) -> int:
+        """How wide a line is; asked for at every line, so it is remembered for a size."""
+        place = self.size, self.show_vertical_scrollbar
+        if self._sized[0] != place:
+            self._sized = place, self.scrollable_content_region.width
+        return self._sized[1]
 
     def width_of(self, column: str) -> int:
         """How wide a column is; 0 where it had to go."""
@@ -258,41 +319,55 @@ class Grid(ScrollView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         """One line: the titles, or a row."""
-        width = self.scrollable_content_region.width
-        index = -1 if y < HEADER else round(self.scroll_y) + y - HEADER
+        look = self._looks
+        if look != self._look:
+            self._look = look
+            self._drawn.clear()
+        width = self._width
+        if y < HEADER:
+            return self._titles(width)
+        index = round(self.scroll_y) + y - HEADER
         if index >= len(self.keys):
-            return Strip.blank(width, self.rich_style)
-        strip = self._drawn.get((index, width))
-        if strip is None:
-            strip = self._titles(width) if index < 0 else self._line(index, width)
-            self._drawn[index, width] = strip
-        return strip
+            return Strip.blank(width, self._base(is_pointed=False))
+        line = self._drawn.get(index)
+        if line is None:
+            line = self._drawn[index] = self._line(index, width)
+        return line.strip
 
     def _titles(self, width: int) -> Strip:
         style = self._toned(self.rich_style, "header")
-        segments = []
+        texts = []
         for column, _, wide in self.placed():
             sign = self.sign if column.key == self.marked else ""
-            segments.append(
-                Segment(aligned(f"{column.title} {sign}".strip(), wide, right=column.right), style)
-            )
-            segments.append(Segment(" " * GAP, style))
-        return Strip(segments).adjust_cell_length(width, style)
+            texts.append(aligned(f"{column.title} {sign}".strip(), wide, right=column.right))
+        return Strip([Segment((" " * GAP).join(texts), style)]).adjust_cell_length(width, style)
 
-    def _line(self, index: int, width: int) -> Strip:
-        cells = self._row(self.keys[index])
-        base = self.rich_style
-        if index == self._cursor:
-            base += self.get_component_rich_style("grid--cursor", partial=True)
-        segments = []
-        before = f"{self.mark} " if self.keys[index] in self.chosen else ""
-        for n, (column, _, wide) in enumerate(self.placed()):
-            cell = cells.get(column.key, Cell(""))
-            text = ("" if n else before) + format.plain(cell.text)
-            text = fitted(text, wide, column, self.cut)
-            segments.append(Segment(text, self._toned(base, cell.tone)))
-            segments.append(Segment(" " * GAP, base))
-        return Strip(segments).adjust_cell_length(width, base)
+    def _line(self, index: int, width: int) -> _Line:
+        cells, is_pointed, is_chosen = self._state(index)
+        base = self._base(is_pointed=is_pointed)
+        before = f"{self.mark} " if is_chosen else ""
+        runs: list[tuple[str, Style]] = []
+        for column, _, wide in self.placed():
+            cell = cells.get(column.key, NO_CELL)
+            text = fitted(before + format.plain(cell.text), wide, column, self.cut) + " " * GAP
+            style, before = self._toned(base, cell.tone), ""
+            if runs and runs[-1][1] is style:
+                runs[-1] = runs[-1][0] + text, style
+            else:
+                runs.append((text, style))
+        length = sum(one.width + GAP for one in self.placed())
+        strip = Strip([Segment(*run) for run in runs], length).adjust_cell_length(width, base)
+        return _Line(cells, is_pointed, is_chosen, strip)
+
+    def _base(self, *, is_pointed: bool) -> Style:
+        """The style of a row without a tone."""
+        base = self._bases.get(is_pointed)
+        if base is None:
+            base = self.rich_style
+            if is_pointed:
+                base += self.get_component_rich_style("grid--cursor", partial=True)
+            self._bases[is_pointed] = base
+        return base
 
     def _toned(self, base: Style, tone: str) -> Style:
         tone = "dim" if self.faded and tone != "header" else tone

@@ -33,10 +33,15 @@ def key_of(one: Person) -> str:
     return f"{one.event} {one.act}"
 
 
+def age_of(one: Person, now: float) -> str:
+    """How long ago this store saw what a person did."""
+    return format.age(max(0.0, now - one.seen_at))
+
+
 def row(one: Person, now: float) -> Mapping[str, Cell]:
     """The cells of one person."""
     return {
-        "seen": Cell(format.age(max(0.0, now - one.seen_at)), "dim"),
+        "seen": Cell(age_of(one, now), "dim"),
         "what": Cell(one.what, _TONES.get(one.act, "good")),
         "who": Cell(one.person, "strong"),
     }

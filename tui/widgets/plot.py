@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rich.segment import Segment
+from rich.style import Style
 from textual.color import Color
-from textual_plotext import PlotextPlot
+from textual.strip import Strip
+from textual.widget import Widget
 
-from tui.glyphs import ASCII
 from tui.widgets import plotting
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from textual.app import RenderResult
+    from textual.geometry import Size
 
     from agent.api.schema import Point
     from tui.glyphs import Glyphs
 
-Rgb = tuple[int, int, int]
 
-
-class HistoryPlot(PlotextPlot):
-    """Draws what `show` was given, in the size that it has."""
+class HistoryPlot(Widget):
+    """Draws what `show` was given, in the size that it has; lines are kept until one changes."""
 
     def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -30,43 +30,47 @@ class HistoryPlot(PlotextPlot):
         self._points: Sequence[Point] = ()
         self._now = 0.0
         self._span = "1d"
+        self._lines: tuple[Size, list[Strip]] | None = None
 
     def show(self, points: Sequence[Point], now: float, span: str) -> None:
         """Draw these points, oldest first, up to now."""
         self._points, self._now, self._span = points, now, span
+        self._lines = None
         self.refresh()
 
-    def render(self) -> RenderResult:
-        """The plot, drawn again for the size and the theme of this moment."""
-        plt = self.plt
-        plt.clear_data()
-        plt.clear_figure()
-        if self._points and self.size.width > 12 and self.size.height > 4:
-            self._draw()
-        return super().render()
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._lines = None
 
-    def _draw(self) -> None:
-        plt, points = self.plt, self._points
-        time = plotting.times(points, self._now, self._span)
-        value = plotting.values(points)
-        ticks = plotting.value_ticks(value, max(2, self.size.height // 3))
-        margin = max(map(len, ticks.text)) + 2
-        columns, rows = self.size.width - margin, self.size.height - 4
-        around = plotting.band(points, time, value, columns, rows)
-        if around.x:
-            color = self._color("primary", 0.55)
-            plt.scatter(around.x, around.y, marker=self._glyphs.band, color=color)
-        line = plotting.curve(points, time.high)
-        plt.plot(line.x, line.y, marker=self._glyphs.curve, color=self._color("accent"))
-        plt.frame(self._glyphs is not ASCII)
-        plt.title(plotting.caption(points, self._now, self._span))
-        plt.xlim(time.low, time.high)
-        plt.ylim(value.low, value.high)
-        plt.xticks(*plotting.time_ticks(time, max(2, columns // 12)))
-        plt.yticks(*ticks)
+    def render_line(self, y: int) -> Strip:
+        """One line of the plot."""
+        if self._lines is None or self._lines[0] != self.size:
+            self._lines = self.size, self._drawn()
+        lines = self._lines[1]
+        if y < len(lines):
+            return lines[y]
+        return Strip.blank(self.size.width, self.rich_style)
 
-    def _color(self, name: str, part: float = 1.0) -> Rgb:
-        """A colour of the theme, mixed with the surface behind it."""
+    def _drawn(self) -> list[Strip]:
+        width, height = self.size
+        found = plotting.draw(self._points, self._now, self._span, width, height, self._glyphs)
+        base = self.rich_style
+        tones = self._tones(base)
+        return [
+            Strip(
+                [Segment(part.text, tones.get(part.tone, base)) for part in line],
+                sum(len(part.text) for part in line),  # each sign takes one cell
+            ).adjust_cell_length(width, base)
+            for line in found
+        ]
+
+    def _tones(self, base: Style) -> Mapping[str, Style]:
+        """The styles of the parts: colours of the theme, mixed with the surface behind them."""
         variables = self.app.theme_variables
         behind = Color.parse(variables["surface"])
-        return behind.blend(Color.parse(variables[name]), part).rgb
+
+        def mixed(name: str, part: float = 1.0) -> Style:
+            color = behind.blend(Color.parse(variables[name]), part)
+            return base + Style.from_color(color.rich_color)
+
+        return {"band": mixed("primary", 0.55), "curve": mixed("accent")}

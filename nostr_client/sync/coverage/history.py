@@ -102,7 +102,10 @@ def runs(
 
 
 def last(conn: sqlite3.Connection) -> dict[str, CoverageRun]:
-    """Return the newest run of each name, by name."""
+    """Return the newest run of each name, by name; none where no agent kept a coverage."""
+    table = "SELECT 1 FROM sqlite_schema WHERE name = 'coverage_run'"
+    if conn.execute(table).fetchone() is None:
+        return {}
     sql = (
         "SELECT name, run FROM coverage_run AS one WHERE at ="
         " (SELECT max(at) FROM coverage_run WHERE name = one.name) ORDER BY name"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -9,8 +11,16 @@ from nostr_client import count, hll
 from nostr_client.count.figures import LARGEST
 from nostr_client.count.merge import Claim, ClaimStatus, Method
 from nostr_client.count.remembering import asked_of
+from nostr_client.counters.shown import StreamMoves
+from nostr_client.sync.coverage_report import CoverageRun, RelayCoverage
 from nostr_client.watch import Watch, WatchRepository, digest_rows, repository
-from nostr_client.watch.digest import WatchDigest
+from nostr_client.watch.digest import (
+    Digest,
+    Newcomers,
+    UnfinishedSync,
+    WatchDigest,
+    low_coverage,
+)
 from nostr_client.watch.history import Point
 from tests.worlds import TARGET, signer
 
@@ -117,3 +127,74 @@ async def test_impossible_registers_give_no_impossible_number() -> None:
     found = await digest_of(*claims, since=15 * DAY, now=21 * DAY)
     assert found.new is not None
     assert found.new.low <= found.new.value <= found.new.high <= LARGEST
+
+
+def point(at: int, value: int) -> Point:
+    return Point.sample(at, value, value, value, exact=True, unit="distinct_authors")
+
+
+RISEN = Newcomers(value=9, low=1, high=20, registers=2, since=1)
+QUIET = Newcomers(value=0, low=0, high=9, registers=0, since=1)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        ({"new": RISEN}, "changed"),
+        ({"new": QUIET}, "same"),
+        ({"new": QUIET, "asked_at": 5}, "unknown"),
+        ({"acts": {"followed": 1}, "asked_at": 5}, "changed"),
+        ({"went": (RELAY,)}, "changed"),
+        ({"then": point(5, 7), "now": point(15, 7)}, "same"),
+        ({"then": point(5, 7), "now": point(15, 8)}, "changed"),
+        ({"then": point(5, 7), "now": point(5, 7)}, "unknown"),
+        ({}, "unknown"),
+    ],
+)
+def test_what_is_not_known_is_no_change_and_not_the_same(
+    found: dict[str, Any], expected: str
+) -> None:
+    one = WatchDigest(**{"name": "w", "query": "followers", "since": 10, "asked_at": 20} | found)
+    assert one.change == expected
+
+
+def run_of(*shares: float | None) -> CoverageRun:
+    relays = tuple(
+        RelayCoverage(relay=f"wss://r{n}.example", share=share, kinds=())
+        for n, share in enumerate(shares)
+    )
+    return CoverageRun(at=7.0, author="", kinds=(), relays=relays)
+
+
+def test_a_coverage_below_its_line_and_one_that_is_not_known() -> None:
+    found = low_coverage("home", run_of(1.0, 0.98, 0.9499, None), 0.99)
+    assert found is not None
+    assert found.lines == [
+        "home: wss://r1.example has 98.0 %, below 99.0 %",
+        "home: wss://r2.example has 94.9 %, below 99.0 %",
+        "home: how much wss://r3.example has is not known",
+    ]
+    assert low_coverage("home", run_of(1.0, 0.95)) is None
+    assert low_coverage("home", None) is None
+    failed = low_coverage("home", None, why="the store is full")
+    assert failed is not None
+    assert failed.lines == ["home failed: the store is full"]
+
+
+def test_sections_begin_with_what_changed() -> None:
+    quiet, moved = (WatchDigest(name=name, query="followers", since=10) for name in "ab")
+    digest = Digest(
+        since=0,
+        until=60,
+        watches=(quiet, msgspec.structs.replace(moved, went=(RELAY,))),
+        counters=(StreamMoves(stream="app", counters=2, changed=0),),
+        syncs=(UnfinishedSync(name="mine", outcome="partial", relays=(RELAY,)),),
+    )
+    assert digest.title == "from 1970-01-01 00:00 to 1970-01-01 00:01"
+    assert [title for title, _ in digest.sections] == [
+        "b (followers)",
+        "a (followers)",
+        "counters of app",
+        "syncs that are not complete",
+    ]
+    assert digest.sections[-1].lines == [f"mine ended partial: {RELAY}"]

@@ -1,0 +1,27 @@
+"""Asks a domain whose key a name is (NIP-05). The domain learns who asks, and for whom."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from nostr_client.codecs.nip05 import parse_names
+from nostr_client.errors import NetworkError
+from nostr_client.network.access.routes import objection
+
+if TYPE_CHECKING:
+    from nostr_client.codecs.nip05 import NamedPerson
+    from nostr_client.network.transport import Transport
+
+ACCEPT: Final = "application/json"
+
+
+async def key_of(person: NamedPerson, transport: Transport) -> str:
+    """Return the public key (hex) of a name. No redirect is followed, as NIP-05 has it.
+
+    `transport` connects only to public addresses: anybody may give a name, with any domain. Raises
+    NetworkError, ProtocolError, and InvalidIdentifier if the domain does not know the name.
+    """
+    why = objection(person.url, transport.options.connection)
+    if why is not None:
+        raise NetworkError(f"{person.domain}: {why}")
+    return parse_names(await transport.get_document(person.url, accept=ACCEPT), person)

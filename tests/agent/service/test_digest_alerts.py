@@ -1,0 +1,184 @@
+"""The digest as an alert: at its time, once, over restarts too, and nothing unseen is a change."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent.alerts import bodies, outbox
+from agent.alerts.bodies import Alert, body_of, text_of
+from agent.alerts.conditions import parse_digest_time
+from agent.alerts.dispatcher import AlertDispatcher
+from agent.alerts.outbox import OUTBOX
+from agent.config import parse
+from agent.log import Log
+from agent.service.digests import DigestSender
+from agent.specs import DigestAlert
+from agent.state import AGENT
+from nostr_client.errors import InvalidInput
+from nostr_client.options import ConnectionOptions
+from nostr_client.store.database import Database
+from nostr_client.watch.clock import SystemClock
+from nostr_client.watch.digest import Digest, LowCoverage, Newcomers, RelayShare, WatchDigest
+from tests.agent.service.kit import an_agent, config_text, eventually
+from tests.agent.service.test_alerts_delivered import Receiver
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DAY, HOUR = 86_400, 3_600
+MIDNIGHT = 20_000 * DAY
+
+
+@pytest.mark.parametrize(
+    ("text", "last", "due"),
+    [
+        ("08:00", MIDNIGHT, MIDNIGHT + 8 * HOUR),
+        ("08:00", MIDNIGHT + 8 * HOUR, MIDNIGHT + DAY + 8 * HOUR),
+        ("00:00", MIDNIGHT, MIDNIGHT + DAY),
+        ("23:59", MIDNIGHT - 61, MIDNIGHT - 60),
+        (" every  12h ", MIDNIGHT + 5, MIDNIGHT + 5 + 12 * HOUR),
+    ],
+)
+def test_when_a_digest_is_due(text: str, last: float, due: float) -> None:
+    assert parse_digest_time(text).after(last) == due
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "8:00", "24:00", "08:60", "12h", "every", "every 30m", "every soon", "08:00 every 1h"],
+)
+def test_other_times_are_refused(text: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput):
+        parse_digest_time(text)
+    more = f'[digest]\nalerts = [{{ when = "{text}", command = ["true"] }}]'
+    with pytest.raises(InvalidInput, match=r"digest\.alerts\[0\]\.when"):
+        parse(config_text(tmp_path, [], more))
+
+
+class Wall(SystemClock):
+    """A wall clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = float(MIDNIGHT)
+        super().__init__(lambda: self.now)
+
+
+class Sending:
+    """A sender over a store, and the beginnings of the digests that it made."""
+
+    def __init__(self, database: Database, clock: Wall) -> None:
+        self.made: list[int] = []
+        self.clock = clock
+        log = Log(clock.wall)
+        dispatcher = AlertDispatcher(clock, log, database, ConnectionOptions())
+        self.sender = DigestSender(clock, log, database, dispatcher, self.make)
+        self._database = database
+
+    async def make(self, since: int) -> Digest:
+        self.made.append(since)
+        return Digest(since=since, until=int(self.clock.now), watches=())
+
+    async def at(self, now: float) -> int:
+        """Look at the clock at this time; return how many deliveries there are by then."""
+        self.clock.now = now
+        wait = await self.sender.round()
+        assert 0 <= wait <= 60
+        return len(await self._database.read(outbox.waiting))
+
+
+def alert(when: str, url: str = "https://a.example/x") -> DigestAlert:
+    return DigestAlert(when=when, webhook=url, format="ntfy")
+
+
+async def test_a_digest_is_sent_once_a_day_over_restarts_and_steps_of_the_clock() -> None:
+    clock = Wall()
+    async with await Database.open(":memory:", migrations=[AGENT, OUTBOX]) as database:
+        first = Sending(database, clock)
+        first.sender.configure([alert("08:00"), alert("08:00", "https://b.example/y")])
+        assert await first.at(MIDNIGHT + 7 * HOUR) == 0
+        assert await first.at(MIDNIGHT + 8 * HOUR + 5) == 2
+        assert await first.at(MIDNIGHT + 23 * HOUR) == 2
+        again = Sending(database, clock)
+        again.sender.configure([alert("08:00")])
+        assert await again.at(MIDNIGHT + 23 * HOUR) == 2
+        assert await again.at(MIDNIGHT + 3 * DAY) == 3  # the agent was off: one, and not three
+        assert await again.at(MIDNIGHT + 2 * DAY) == 3  # the clock was set back
+        assert await again.at(MIDNIGHT + 3 * DAY + 8 * HOUR) == 4
+        assert first.made == [MIDNIGHT + 7 * HOUR]
+        assert again.made == [MIDNIGHT + 8 * HOUR + 5, MIDNIGHT + 3 * DAY]
+
+
+async def test_a_time_that_comes_back_begins_again() -> None:
+    clock = Wall()
+    async with await Database.open(":memory:", migrations=[AGENT, OUTBOX]) as database:
+        one = Sending(database, clock)
+        one.sender.configure([alert("every 1h")])
+        assert await one.at(MIDNIGHT) == 0
+        one.sender.configure([])
+        assert await one.at(MIDNIGHT + HOUR) == 0
+        one.sender.configure([alert("every 1h")])
+        assert await one.at(MIDNIGHT + 9 * HOUR) == 0
+        assert await one.at(MIDNIGHT + 10 * HOUR) == 1
+        assert one.made == [MIDNIGHT + 9 * HOUR]
+
+
+def digest(*watches: WatchDigest, low: tuple[LowCoverage, ...] = ()) -> Digest:
+    return Digest(since=0, until=DAY, watches=watches, coverages=low)
+
+
+def watch(name: str, registers: int | None) -> WatchDigest:
+    new = None
+    if registers is not None:
+        new = Newcomers(value=3 * registers, low=0, high=9, registers=registers, since=0)
+    return WatchDigest(name=name, query="followers", since=0, new=new)
+
+
+def test_a_text_says_no_change_seen_and_what_is_not_known() -> None:
+    begin = "from 1970-01-01 00:00 to 1970-01-02 00:00: "
+    assert text_of(Alert("a", digest(watch("a", 0)), "08:00", DAY)) == f"{begin}no change seen"
+    low = LowCoverage(name="home", line=0.95, relays=(RelayShare(relay="wss://r", share=0.5),))
+    found = digest(watch("a", 0), watch("b", 2), watch("c", None), low=(low,))
+    assert text_of(Alert("a", found, "08:00", DAY)).splitlines() == [
+        f"{begin}1 of 3 watches changed, not known of 1 watch",
+        "b: not known yet; about 6 new (0 to 9), as 2 registers rose",
+        "home: wss://r has 50.0 %, below 95.0 %",
+    ]
+    value = json.loads(body_of(Alert("a", found, "08:00", DAY)).data)
+    assert [one["name"] for one in value["digest"]["watches"]] == ["b"]
+    assert (value["changed"], value["same"], value["unknown"]) == (1, 1, 1)
+    assert b"<br>" in body_of(Alert("a", found, "08:00", DAY), "matrix").data
+
+
+def test_a_text_fits_into_a_message() -> None:
+    found = digest(*(watch(f"w{n}" + "é" * 60, 2) for n in range(100)))
+    text = text_of(Alert("a", found, "08:00", DAY))
+    assert len(text.encode()) < bodies._DIGEST_BYTES + 50
+    named = sum("registers rose" in line for line in text.splitlines())
+    assert text.endswith(f"\nand {100 - named} more lines")
+
+
+async def test_an_agent_sends_the_digest_that_was_due_while_it_was_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent.service.digests.FIRST_S", 0.0)
+    async with Receiver() as hook:
+        more = f'[digest]\nalerts = [{{ when = "08:00", webhook = "{hook.url}/d" }}]'
+
+        async def came() -> bool:
+            return bool(hook.taken)
+
+        clock = Wall()
+        for now, received in ((9 * HOUR, 0), (DAY + 9 * HOUR, 1), (DAY + 10 * HOUR, 1)):
+            clock.now = MIDNIGHT + float(now)
+            async with an_agent(tmp_path, [], more, clock=clock) as agent:
+                await agent.client.add("app", "app.a", "5")
+                if received:
+                    await eventually(came)
+                await agent.service.agent.digest_sender.round()
+                await agent.service.agent.alerts.settle(30.0)
+            assert len(hook.taken) == received
+        value = json.loads(hook.taken[0].body)
+        assert (value["when"], value["digest"]["since"]) == ("08:00", MIDNIGHT + 9 * HOUR)
