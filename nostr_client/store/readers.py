@@ -49,7 +49,7 @@ class Readers:
         self._all = (*conns, here)
         self._here = here
         self._here.set_progress_handler(self._is_long, STEPS_HERE)
-        self._heard = 0
+        self._left_here: int | None = None
         self._rests_until = 0.0
         self._free: queue.SimpleQueue[sqlite3.Connection] = queue.SimpleQueue()
         for conn in conns:
@@ -100,14 +100,23 @@ class Readers:
                 self._rests_until = monotonic() + REST_S
 
     def _run_here(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        self._heard = 0
-        return snapshot(self._here, work)
+        def bounded(conn: sqlite3.Connection) -> T:
+            self._left_here = 1
+            try:
+                return work(conn)
+            finally:
+                self._left_here = None
+
+        return snapshot(self._here, bounded)
 
     def _is_long(self) -> bool:
         """SQLite calls this after STEPS_HERE steps of a statement, those of its earlier runs
-        included: only a second call says that this read has taken as many."""
-        self._heard += 1
-        return self._heard > 1
+        included: only a second call says that this read has taken as many. The statements that
+        begin and end the transaction go on."""
+        if self._left_here is None:
+            return False
+        self._left_here -= 1
+        return self._left_here < 0
 
     def _run(self, call: _Call, work: Callable[[sqlite3.Connection], T]) -> T:
         conn = self._free.get()

@@ -183,6 +183,13 @@ async def test_a_long_read_ends_and_short_ones_never_do(store: SqliteStore) -> N
     assert await read(lambda conn: counted(conn, 100_000), small=True) == 100_000
 
 
+async def test_the_end_of_a_transaction_is_never_cut_short(store: SqliteStore) -> None:
+    """SQLite adds up the steps of BEGIN and ROLLBACK over all their runs too."""
+    for _ in range(15_000):
+        assert store.database.look(lambda conn: counted(conn, 1)) in (1, None)
+    assert store.database.look(lambda conn: conn.in_transaction)
+
+
 async def test_a_loop_of_queries_lets_others_run(store: SqliteStore) -> None:
     turns = 0
 
