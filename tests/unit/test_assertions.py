@@ -271,6 +271,33 @@ def test_the_number_of_many_relays_stands_for_the_stores_with_its_bounds() -> No
     assert ("relays", "followers", "3", "3") in tags
 
 
+def test_a_number_of_a_watch_that_stopped_keeps_its_time_and_ends_with_its_card() -> None:
+    old = Measured(12, 12, 12, True, NOW - 20 * 86_400, 3, 3)
+    card = card_of(tally_of([follow(OTHER)]), USER, ME.pubkey, followers=old)
+    before = signed(card, NOW)
+    assert before.first_tag("counted_at") == str(old.at)
+    assert before.first_tag("expiration") == str(old.at + 30 * 86_400)
+    assert not is_due(card, before, NOW + 5 * 86_400, OPTIONS)
+    assert card.refusal(NOW + 9 * 86_400, before, OPTIONS) == ""
+    assert "30 days ago" in card.refusal(NOW + 10 * 86_400, before, OPTIONS)
+
+
+def test_what_a_person_alone_may_write_gets_no_card_once_the_person_vanished() -> None:
+    article = made(ME, 30_023, ("d", "x"))
+    comment = made(OTHER, 1111, ("A", f"30023:{ME.pubkey}:x"))
+    gone = made(ME, 62, ("relay", "ALL_RELAYS"), at=5_000)
+    tally = tally_of([article, comment])
+    assert card_of(tally, ADDRESS, f"30023:{ME.pubkey}:x").why_not == ""
+    tally.add(gone)
+    assert "vanish" in card_of(tally, ADDRESS, f"30023:{ME.pubkey}:x").why_not
+
+
+def test_an_identifier_that_no_relay_takes_gets_no_card() -> None:
+    long = "https://example.com/" + "x" * 2_000
+    liked = made(ME, 17, ("i", long), ("k", "web"))
+    assert "too long" in card_of(tally_of([liked]), IDENTIFIER, long).why_not
+
+
 @pytest.mark.parametrize(
     ("low", "high", "why"),
     [(950, 1_050, ""), (940, 1_050, "wider"), (1_000, None, "nothing bounds")],
