@@ -167,11 +167,9 @@ def _card(
         return Card(kind, subject, {}, {}, why_not="the store has nothing of it or about it")
     if not is_subject(kind, subject):
         return Card(kind, subject, {}, {}, why_not="its identifier is malformed or too long")
-    values = {
-        name: value
-        for name, value in tally.values(kind, subject, personal=bool(options.personal)).items()
-        if not field_named(kind, name).personal or name in options.personal
-    }
+    values = tally.values(kind, subject, personal=bool(options.personal))
+    if options.personal:
+        values = {name: one for name, one in values.items() if _is_wanted(kind, name, options)}
     refused = {name: one.refusal for name, one in found.items() if one.refusal}
     published = {name: one for name, one in found.items() if not one.refusal}
     values = {name: value for name, value in values.items() if name not in refused}
@@ -179,6 +177,10 @@ def _card(
     k = tally.identifier_kinds(subject) if kind == IDENTIFIER else ()
     card = Card(kind, subject, values, published, identifier_kinds=k)
     return completed(card, refused)
+
+
+def _is_wanted(kind: int, name: str, options: CardOptions) -> bool:
+    return name in options.personal or not field_named(kind, name).personal
 
 
 def completed(card: Card, refused: Mapping[str, str]) -> Card:
