@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from nostr_client.codecs.keys import Signer
     from nostr_client.store.sqlite import SqliteStore
 
-_METHOD: Final = "an archive, without zaps"
+_METHOD: Final = "the counts of an archive and no zaps"
 _COUNTS: Final = "followers, posts, reactions, reposts and replies over the events of an archive"
 
 _CACHE_KIB: Final = 16 * 1024

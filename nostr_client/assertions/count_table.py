@@ -91,6 +91,9 @@ class CountTable:
         if not (place / _DONE).is_file():
             raise InvalidInput(f"{place} was not written to its end: it lacks {_DONE}")
         self._files = sorted(place.glob("*.parquet"))
+        special = next((one for one in self._files if not one.is_file()), None)
+        if special is not None:  # a pipe would be read for ever
+            raise InvalidInput(f"{special} is not a file")
 
     def batches(self, now: int) -> Iterator[list[CountRow]]:
         """Yield the rows, at most ROWS at once. `now`: Unix seconds.

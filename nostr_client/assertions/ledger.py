@@ -102,8 +102,8 @@ class Ledger:
         known = await self._database.write(write)
         if known != method:
             raise InvalidInput(
-                f"this key publishes {known}, and a key keeps its meaning: "
-                f"sign {method} with another key"
+                f"this key publishes cards with {known}, and a key keeps its meaning: "
+                f"use another key for cards with {method}"
             )
 
     async def published(self, subjects: Sequence[tuple[int, str]]) -> dict[tuple[int, str], Event]:

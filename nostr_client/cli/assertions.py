@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from nostr_client.codecs.nip44 import Nip44
     from nostr_client.options import Options
     from nostr_client.store.sqlite import SqliteStore
+
+
+UNVERIFIED: Final = "no known wallet signed the receipts"
+"""Why a card lacks the numbers of zaps."""
 
 
 @click.group(cls=CommandGroup)
@@ -146,10 +150,11 @@ def publish(
     run = PublishRun(StoreOrAgent(store).path, key, urls, options, network, how)
     if tables is not None:
         report = run_async(run.of_table(tables))
-        _show(report, as_json, "the tables have no zaps")
+        why = "the tables have no zaps"
     else:
         report = run_async(run.of_store(named))
-        _show(report, as_json)
+        why = UNVERIFIED
+    _show(report, as_json, why, is_dry=how["dry_run"])
     ctx.exit(_code(report))
 
 
@@ -464,14 +469,15 @@ def _builtins(value: object) -> dict[str, Any]:
 
 
 def _show(
-    report: PublishReport, as_json: bool, lacking: str = "no known wallet signed the receipts"
+    report: PublishReport, as_json: bool, lacking: str = UNVERIFIED, *, is_dry: bool = False
 ) -> None:
     if as_json:
         print_json(report.to_dict())
         return
+    signed, retracted = ("to sign", "to retract") if is_dry else ("signed", "retracted")
     click.echo(
-        f"{plural(report.signed, 'card')} signed, {report.unchanged} unchanged, "
-        f"{report.retracted} retracted"
+        f"{plural(report.signed, 'card')} {signed}, {report.unchanged} unchanged, "
+        f"{report.retracted} {retracted}"
     )
     for why, number in report.withheld.items():
         say(f"{plural(number, 'card')} not published: {why}")

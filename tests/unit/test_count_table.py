@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -176,6 +177,10 @@ def test_a_folder_without_a_whole_table_is_refused(tmp_path: Path) -> None:
     write_table(tmp_path, GOOD)
     (tmp_path / "assertions" / "_SUCCESS").unlink()
     with pytest.raises(InvalidInput, match="not written to its end"):
+        CountTable(tmp_path)
+    write_table(tmp_path, GOOD)
+    os.mkfifo(tmp_path / "assertions" / "part-00001.parquet")
+    with pytest.raises(InvalidInput, match="is not a file"):
         CountTable(tmp_path)
 
 
