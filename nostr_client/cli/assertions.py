@@ -136,7 +136,9 @@ def publish(
     """
     from nostr_client.assertions import CardOptions
     from nostr_client.assertions.fields import subject_of
+    from nostr_client.cli.gc_tuning import prepare_for_long_runs
 
+    prepare_for_long_runs()
     if "rank" in how["personal"] and not how["root"]:
         raise click.UsageError("a rank needs a viewpoint: give --rank-of KEY")
     ranked = ("rank",) if how["root"] else ()
