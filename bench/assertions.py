@@ -22,6 +22,7 @@ from bench.relay import cpu_of, running
 from bench.report import Report, arguments, peak_rss_mib
 from nostr_client.assertions import ASSERTIONS, CardOptions, Publisher
 from nostr_client.assertions.run import AssertionPlan, publish
+from nostr_client.cli.gc_tuning import prepare_for_long_runs
 from nostr_client.codecs.event import EventTemplate
 from nostr_client.codecs.keys import KeySigner
 from nostr_client.count.claims import CLAIMS
@@ -154,6 +155,7 @@ def main() -> None:
     options = arguments(__doc__)
     report = Report("assertions", options)
     report.versions("nostr-sdk")
+    prepare_for_long_runs()  # as the command and the agent do
     asyncio.run(compare(report, 1_000 if options.quick else 50_000))
     report.figure("memory", peak_rss_mib(), "MiB", at_most=MEMORY_MB)
     report.finish()

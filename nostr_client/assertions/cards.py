@@ -11,8 +11,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from nostr_client.assertions.fields import FIELDS, IDENTIFIER, READERS, USER, field_named, is_field
+from nostr_client.assertions.fields import (
+    FIELDS,
+    IDENTIFIER,
+    READERS,
+    author_of,
+    field_named,
+    is_field,
+    is_subject,
+)
 from nostr_client.assertions.tally import DAY
+from nostr_client.codecs.display import plural
 from nostr_client.codecs.event import EventTemplate, Tag
 from nostr_client.errors import InvalidInput
 
@@ -21,6 +30,9 @@ if TYPE_CHECKING:
 
     from nostr_client.assertions.tally import AssertionTally, Value, Values
     from nostr_client.codecs.event import Event
+
+VANISHED: Final = "its key asked to vanish (NIP-62)"
+"""Why a person, or what only this person may write, gets no card."""
 
 WIDEST: Final = 0.05
 """An estimate with a larger error, to either side, is not published."""
@@ -31,7 +43,7 @@ class CardOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     `personal`: personal fields that the user named. `step`: a number is published again when it
     differs by more than this share of the published one. `lifetime`: seconds until a card expires
-    (NIP-40); it is renewed when less than `renewal` seconds are left.
+    (NIP-40), from the time of counting; it is renewed when less than `renewal` seconds are left.
     """
 
     personal: frozenset[str] = frozenset()
@@ -86,9 +98,29 @@ class Card(NamedTuple):
     """Fields that readers show as 0 and that are unknown: zaps that nobody verified."""
     why_not: str = ""
     identifier_kinds: tuple[str, ...] = ()
+    counted_at: int | None = None
+    """When the numbers were counted, in Unix seconds; None: as the card is signed."""
+
+    def counted(self, now: int) -> int:
+        """Return when the oldest of its numbers was counted, in Unix seconds."""
+        own = now if self.counted_at is None else self.counted_at
+        return min([now, own, *(one.at for one in self.measured.values())])
+
+    def refusal(self, now: int, before: Event | None, options: CardOptions) -> str:
+        """Return why the card is not published now, or ""; `before`: the published one."""
+        if self.why_not:
+            return self.why_not
+        counted = self.counted(now)
+        if counted + options.lifetime <= now:
+            return f"counted more than {plural(options.lifetime // DAY, 'day')} ago"
+        older = None if before is None else before.first_tag("counted_at")
+        if self.counted_at is not None and older is not None and counted < int(older):
+            return "a newer count is published"
+        return ""
 
     def tags(self, at: int, expires: int) -> tuple[Tag, ...]:
-        """Return the tags of the event, fields in the order of their table."""
+        """Return the tags of the event, fields in the order of their table. `at`: the time of
+        counting."""
         tags: list[Tag] = [("d", self.subject), *(("k", one) for one in self.identifier_kinds)]
         for field in FIELDS[self.kind]:
             tags += [(field.name, text) for text in _texts(self.values.get(field.name))]
@@ -103,9 +135,9 @@ class Card(NamedTuple):
     def template(self, now: int, before: Event | None, options: CardOptions) -> EventTemplate:
         """Return the event to sign, newer than the one that it replaces."""
         at = now if before is None else max(now, before.created_at + 1)
-        return EventTemplate(
-            kind=self.kind, tags=self.tags(now, now + options.lifetime), created_at=at
-        )
+        counted = self.counted(now)
+        tags = self.tags(counted, counted + options.lifetime)
+        return EventTemplate(kind=self.kind, tags=tags, created_at=at)
 
 
 def cards_of(
@@ -128,35 +160,47 @@ def _card(
     options: CardOptions,
     found: Mapping[str, Measured],
 ) -> Card:
-    if kind == USER and tally.has_vanished(subject):
-        return Card(kind, subject, {}, {}, why_not="its key asked to vanish (NIP-62)")
+    author = author_of(kind, subject)
+    if author is not None and tally.has_vanished(author):
+        return Card(kind, subject, {}, {}, why_not=VANISHED)
     if not tally.holds(kind, subject):
         return Card(kind, subject, {}, {}, why_not="the store has nothing of it or about it")
-    values = {
-        name: value
-        for name, value in tally.values(kind, subject).items()
-        if not field_named(kind, name).personal or name in options.personal
-    }
+    if not is_subject(kind, subject):
+        return Card(kind, subject, {}, {}, why_not="its identifier is malformed or too long")
+    values = tally.values(kind, subject, personal=bool(options.personal))
+    if options.personal:
+        values = {name: one for name, one in values.items() if _is_wanted(kind, name, options)}
     refused = {name: one.refusal for name, one in found.items() if one.refusal}
     published = {name: one for name, one in found.items() if not one.refusal}
     values = {name: value for name, value in values.items() if name not in refused}
     values |= {name: one.value for name, one in published.items()}
-    lacks = tuple(sorted(READERS.get(kind, frozenset()) - values.keys()))
-    needed = [name for name in lacks if not field_named(kind, name).zaps]
-    why = f"{needed[0]}: {refused.get(needed[0], 'not known')}" if needed else ""
     k = tally.identifier_kinds(subject) if kind == IDENTIFIER else ()
-    return Card(kind, subject, values, published, lacks, why, k)
+    card = Card(kind, subject, values, published, identifier_kinds=k)
+    return completed(card, refused)
+
+
+def _is_wanted(kind: int, name: str, options: CardOptions) -> bool:
+    return name in options.personal or not field_named(kind, name).personal
+
+
+def completed(card: Card, refused: Mapping[str, str]) -> Card:
+    """Return a card with the fields that its readers miss. `refused`: fields, with the reason."""
+    lacks = tuple(sorted(READERS.get(card.kind, frozenset()) - card.values.keys()))
+    needed = [name for name in lacks if not field_named(card.kind, name).zaps]
+    why = f"{needed[0]}: {refused.get(needed[0], 'not known')}" if needed else ""
+    return card._replace(lacks=lacks, why_not=why)
 
 
 def is_due(card: Card, before: Event | None, now: int, options: CardOptions) -> bool:
     """Whether to sign a card: a field came, went or changed enough, or the card soon expires.
 
-    A new time of counting or a new interval alone causes no signature.
+    A new time of counting or a new interval alone causes no signature. A card expires `lifetime`
+    after its numbers were counted, so the same count again renews nothing.
     """
     if before is None or before.kind != card.kind:
         return True
     expires = int(before.first_tag("expiration") or 0)
-    if expires - now < options.renewal:
+    if expires - now < options.renewal and card.counted(now) + options.lifetime > expires:
         return True
     published = _fields_of(before, card.kind)
     wanted = {name: _texts(value) for name, value in card.values.items()}

@@ -22,6 +22,9 @@ IDENTIFIER: Final = 30385
 SUBJECTS: Final = {USER: "user", EVENT: "event", ADDRESS: "address", IDENTIFIER: "identifier"}
 """The subject of a card, by its kind."""
 
+LONGEST_SUBJECT: Final = 2_000
+"""Characters of a `d`: a URL as an identifier (NIP-73) rarely has more, and relays refuse more."""
+
 
 class Subject(NamedTuple):
     """The card and the field that answer a query."""
@@ -211,6 +214,24 @@ def field_named(kind: int, name: str) -> CardField:
 def is_field(kind: int, name: str) -> bool:
     """Whether a card of this kind may have a field of this name."""
     return (kind, name) in _NAMED
+
+
+def is_subject(kind: int, subject: str) -> bool:
+    """Whether a card of this kind may have this `d`."""
+    if len(subject) > LONGEST_SUBJECT:
+        return False
+    if kind in (USER, EVENT):
+        return nip19.looks_hex(subject) and subject == subject.lower()
+    if kind == ADDRESS:
+        return nip19.is_address(subject)
+    return kind == IDENTIFIER and bool(subject)
+
+
+def author_of(kind: int, subject: str) -> str | None:
+    """Return whose card it is, as a hex pubkey, if the subject names the key."""
+    if kind == USER:
+        return subject
+    return subject.split(":", 2)[1] if kind == ADDRESS and nip19.is_address(subject) else None
 
 
 def table() -> str:

@@ -17,7 +17,7 @@ from nostr_client.store.migrate import Schema, run_script
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Sequence
+    from collections.abc import AsyncIterator, Iterable, Sequence
 
     from nostr_client.codecs.event import Event
     from nostr_client.codecs.keys import VerifiedEvent
@@ -55,10 +55,18 @@ _PENDING: Final = (
     " LEFT JOIN assertion_taken t ON t.n = a.n AND t.relay = ?2"
     " WHERE +a.signer = ?1 AND a.n > ?3 AND t.id IS NOT a.id ORDER BY a.n LIMIT ?4"
 )
+_SUBJECTS: Final = (
+    "SELECT kind, subject FROM assertion WHERE signer = ?1 AND (kind, subject) > (?2, ?3)"
+    " AND kind >= 30000 AND NOT is_retracted ORDER BY kind, subject LIMIT ?4"
+)
 _LEFT: Final = (
     "SELECT count(*) FROM assertion a LEFT JOIN assertion_taken t ON t.n = a.n AND t.relay = ?2"
     " WHERE a.signer = ?1 AND t.id IS NOT a.id"
 )
+
+
+_AT_ONCE: Final = 512
+"""Subjects that are read at once."""
 
 
 class Pending(NamedTuple):
@@ -94,8 +102,8 @@ class Ledger:
         known = await self._database.write(write)
         if known != method:
             raise InvalidInput(
-                f"this key publishes {known}, and a key keeps its meaning: "
-                f"sign {method} with another key"
+                f"this key publishes cards with {known}, and a key keeps its meaning: "
+                f"use another key for cards with {method}"
             )
 
     async def published(self, subjects: Sequence[tuple[int, str]]) -> dict[tuple[int, str], Event]:
@@ -109,15 +117,21 @@ class Ledger:
 
         return await self._database.read(read)
 
-    async def subjects(self) -> list[tuple[int, str]]:
-        """Return every subject with a card that was not retracted, in order."""
-        sql = (
-            "SELECT kind, subject FROM assertion WHERE signer = ? AND kind >= 30000"
-            " AND NOT is_retracted ORDER BY kind, subject"
-        )
-        return await self._database.read(
-            lambda conn: [(kind, subject) for kind, subject in conn.execute(sql, (self.signer,))]
-        )
+    async def subjects(self) -> AsyncIterator[list[tuple[int, str]]]:
+        """Yield every subject with a card that was not retracted, some at once, in order.
+
+        Cards that are retracted meanwhile do no harm.
+        """
+        after = (0, "")
+        while some := await self._database.read(partial(self._subjects_after, after=after)):
+            yield some
+            after = some[-1]
+
+    def _subjects_after(
+        self, conn: sqlite3.Connection, after: tuple[int, str]
+    ) -> list[tuple[int, str]]:
+        found = conn.execute(_SUBJECTS, (self.signer, *after, _AT_ONCE))
+        return [(kind, subject) for kind, subject in found]
 
     async def put(self, signed: Iterable[tuple[int, str, VerifiedEvent]]) -> None:
         """Record signed events, each for a kind and subject, before they are sent."""

@@ -50,7 +50,7 @@ class Publisher:
         self, ledger: Ledger, signer: Signer, options: CardOptions, now: Callable[[], float]
     ) -> None:
         options.check()
-        self._ledger = ledger
+        self.ledger = ledger
         self._signer = signer
         self._options = options
         self._now = now
@@ -63,7 +63,7 @@ class Publisher:
         to cancel: what was recorded stays, and the next `send` sends it.
         """
         for some in batches(cards, self._signer):
-            before = await self._ledger.published([(one.kind, one.subject) for one in some])
+            before = await self.ledger.published([(one.kind, one.subject) for one in some])
             now = int(self._now())
             due = [one for one in some if self._is_signed(one, before.get(one[:2]), now)]
             self.report.signed += len(due)
@@ -77,8 +77,9 @@ class Publisher:
 
     def _is_signed(self, card: Card, before: Event | None, now: int) -> bool:
         """Whether to sign a card now; the report counts why not."""
-        if card.why_not:
-            _add(self.report.withheld, card.why_not)
+        why = card.refusal(now, before, self._options)
+        if why:
+            _add(self.report.withheld, why)
             return False
         if card.lacks:
             _add(self.report.incomplete, ", ".join(card.lacks))
@@ -90,14 +91,14 @@ class Publisher:
     async def _record(self, wanted: Sequence[tuple[EventTemplate, tuple[int, str]]]) -> None:
         """Sign events and put them into the ledger, each for its kind and subject."""
         signed = await sign_all(self._signer, [template for template, _ in wanted])
-        await self._ledger.put(
+        await self.ledger.put(
             (*subject, event) for (_, subject), event in zip(wanted, signed, strict=True)
         )
 
     async def retract(self, subjects: Sequence[tuple[int, str]], *, dry_run: bool = False) -> None:
         """Ask relays to delete the cards of these subjects (kind 5, NIP-09), if any exist."""
         for some in batches(subjects, self._signer):
-            before = await self._ledger.published(some)
+            before = await self.ledger.published(some)
             live = {one: card for one, card in before.items() if card.kind != kinds.DELETION}
             self.report.retracted += len(live)
             if live and not dry_run:
@@ -106,7 +107,7 @@ class Publisher:
     def _deletion(self, subject: tuple[int, str], card: Event) -> EventTemplate:
         """Return the deletion of a card. It is as new as the card: an older one deletes nothing."""
         kind, name = subject
-        tags = (("a", f"{kind}:{self._ledger.signer}:{name}"), ("k", str(kind)))
+        tags = (("a", f"{kind}:{self.ledger.signer}:{name}"), ("k", str(kind)))
         at = max(int(self._now()), card.created_at)
         return EventTemplate(kind=kinds.DELETION, tags=tags, created_at=at)
 
@@ -117,7 +118,7 @@ class Publisher:
             (kinds.METADATA, profile, ()),
             (kinds.RELAY_LIST, "", tuple(("r", url) for url in relays)),
         )
-        before = await self._ledger.published([(kind, "") for kind, _, _ in wanted])
+        before = await self.ledger.published([(kind, "") for kind, _, _ in wanted])
         for kind, content, tags in wanted:
             known = before.get((kind, ""))
             if known is not None and (known.content, known.tags) == (content, tags):
@@ -143,12 +144,12 @@ class Publisher:
             for report in self.report.relays.values():
                 report.error = report.error or f"not finished within {timeout:g} s"
         for url, report in self.report.relays.items():
-            report.left = await self._ledger.left(url)
+            report.left = await self.ledger.left(url)
 
     async def _bring(self, relay: Relay, report: RelayDelivery) -> None:
         """Send events, AT_ONCE at a time, until the relay has all or is to be skipped."""
         run = _Run()
-        undelivered = _Undelivered(self._ledger, relay.url)
+        undelivered = _Undelivered(self.ledger, relay.url)
 
         async def worker() -> None:
             while not run.error and (one := await undelivered.next()) is not None:

@@ -1,17 +1,19 @@
-"""Publish the cards of one key once: count the store, sign what changed, send what relays lack.
+"""Publish the cards of one key once: take them from a source, sign what changed, send what relays
+lack.
 
-`nostr-client assertions publish` runs it by hand, and the agent at an interval.
+The source is the events of a store (`publish`) or a table of counts (`bulk`). `nostr-client
+assertions publish` runs either by hand, and the agent runs the first at an interval.
 """
 
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import msgspec
 
 from nostr_client.assertions.cards import Card, cards_of
-from nostr_client.assertions.fields import USER
+from nostr_client.assertions.fields import USER, author_of
 from nostr_client.assertions.ledger import Ledger
 from nostr_client.assertions.publisher import Publisher
 from nostr_client.assertions.sources import measured_by, tallied, why_not_whole
@@ -22,7 +24,7 @@ from nostr_client.codecs.web_of_trust import Root
 from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 
     from nostr_client.assertions.cards import CardOptions
     from nostr_client.assertions.report import PublishReport
@@ -32,6 +34,32 @@ if TYPE_CHECKING:
 
 Subject = tuple[int, str]
 """A card's kind and `d`."""
+
+_COUNTS: Final = (
+    "followers, posts, reactions, reposts, replies and zaps over the events of many relays"
+)
+
+OWN_KEY: Final = "this key follows, writes or reacts: cards need a key of their own"
+
+
+class CardMethod(NamedTuple):
+    """How the numbers of a key are counted: one key keeps one method. `name`: in its profile."""
+
+    text: str
+    counts: str
+    name: str
+
+
+class CardSource(Protocol):
+    """The cards of one run, and which published cards go."""
+
+    def cards(self) -> AsyncIterator[Iterable[Card]]:
+        """Yield the cards, some at once."""
+        ...
+
+    async def gone(self, subjects: Sequence[Subject]) -> list[Subject]:
+        """Return those of these published subjects whose cards are to be retracted."""
+        ...
 
 
 class AssertionPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,10 +81,12 @@ class AssertionPlan(msgspec.Struct, frozen=True, kw_only=True):
     viewpoint: Root | None = None
 
     @property
-    def method(self) -> str:
-        """How zaps are counted and who ranks: one key keeps one method."""
-        zaps = "claimed zaps" if self.claimed_zaps else "verified zaps"
-        return zaps if self.viewpoint is None else f"{zaps}, ranks as seen by {self.viewpoint}"
+    def method(self) -> CardMethod:
+        """How zaps are counted and who ranks."""
+        text = "claimed zaps" if self.claimed_zaps else "verified zaps"
+        if self.viewpoint is not None:
+            text = f"{text}, ranks as seen by {self.viewpoint}"
+        return CardMethod(text, _COUNTS, self.name)
 
 
 async def publish(
@@ -77,52 +107,87 @@ async def publish(
     the key of a person, or without an input that the plan names. Raises StoreError. Safe to cancel:
     what was signed is in the ledger, and the next run sends it.
     """
-    at, dry = int(now()), send is None
+    at = int(now())
     tally = await tallied(store, at, claimed_zaps=plan.claimed_zaps, viewpoint=plan.viewpoint)
     why = await why_not_whole(store, tally, at)
     if why:
         raise InvalidInput(f"nothing is published: {why}")
     if signer.pubkey in tally.identities:
-        raise InvalidInput("this key follows, writes or reacts: cards need a key of their own")
+        raise InvalidInput(OWN_KEY)
     missing = 0 if tally.web is None else tally.web.followed - tally.web.lists
     if missing:
         note(f"ranks are without {plural(missing, 'follow list')}, not stored")
-    measured, waiting = await measured_by(store, plan.watches)
-    if waiting and not plan.patient:
-        raise InvalidInput(next(iter(waiting.values())))
-    chosen = [*plan.subjects, *await _chosen(store, tally, plan), *measured]
-    wanted = dict.fromkeys(one for one in chosen if one not in waiting)
-    ledger = Ledger(store.database, signer.pubkey)
-    publisher = Publisher(ledger, signer, options, now)
+    source = await _StoreCards.of(store, tally, plan, options)
+    publisher = Publisher(Ledger(store.database, signer.pubkey), signer, options, now)
+    return await publish_from(source, plan.method, publisher, relays, send)
+
+
+async def publish_from(
+    source: CardSource,
+    method: CardMethod,
+    publisher: Publisher,
+    relays: Sequence[str],
+    send: Callable[[Publisher], Awaitable[None]] | None,
+) -> PublishReport:
+    """Sign the cards of a source that changed, retract what is gone, then send."""
+    dry = send is None
     if not dry:
-        await ledger.claim(plan.method)
-        await publisher.introduce(relays, plan.name, about(plan.method))
-    withheld = (Card(*subject, {}, {}, why_not=why) for subject, why in waiting.items())
-    cards = chain(withheld, cards_of(tally, wanted, options, measured))
-    await publisher.sign(cards, dry_run=dry)
-    kept = wanted | dict.fromkeys(waiting)
-    gone = [one for one in await ledger.subjects() if _is_gone(one, tally, plan, kept)]
-    await publisher.retract(gone, dry_run=dry)
+        await publisher.ledger.claim(method.text)
+        await publisher.introduce(relays, method.name, about(method))
+    async for cards in source.cards():
+        await publisher.sign(cards, dry_run=dry)
+    async for subjects in publisher.ledger.subjects():
+        await publisher.retract(await source.gone(subjects), dry_run=dry)
     if send is not None:
         await send(publisher)
     return publisher.report
 
 
-def about(method: str) -> str:
+def about(method: CardMethod) -> str:
     """Return the text in the profile of a key about its numbers (NIP-85, appendix 1)."""
     return (
-        "Counts of followers, posts, reactions, reposts, replies and zaps over the events of many "
-        f"relays, by nostr-tally ({method}). What each number counts: `nostr-client assertions "
-        "fields`."
+        f"Counts of {method.counts}, by nostr-tally ({method.text}). What each number counts: "
+        "`nostr-client assertions fields`."
     )
 
 
-def _is_gone(
-    subject: Subject, tally: AssertionTally, plan: AssertionPlan, kept: dict[Subject, None]
-) -> bool:
-    """Whether to retract a published card: its key vanished, or only others are wanted."""
-    vanished = len(subject[1]) == 64 and tally.has_vanished(subject[1])
-    return vanished or (plan.prune and subject not in kept)
+class _StoreCards:
+    """Cards of the subjects of a plan, from the events of a store and the numbers of watches."""
+
+    def __init__(
+        self, tally: AssertionTally, prune: bool, wanted: Iterable[Subject], cards: Iterable[Card]
+    ) -> None:
+        self._tally = tally
+        self._prune = prune
+        self._wanted = frozenset(wanted)
+        self._cards = cards
+
+    @classmethod
+    async def of(
+        cls, store: SqliteStore, tally: AssertionTally, plan: AssertionPlan, options: CardOptions
+    ) -> _StoreCards:
+        """Find the subjects of a plan. Raises InvalidInput for an input that is missing."""
+        measured, waiting = await measured_by(store, plan.watches)
+        if waiting and not plan.patient:
+            raise InvalidInput(next(iter(waiting.values())))
+        chosen = [*plan.subjects, *await _chosen(store, tally, plan), *measured]
+        wanted = dict.fromkeys(one for one in chosen if one not in waiting)
+        withheld = (Card(*subject, {}, {}, why_not=why) for subject, why in waiting.items())
+        cards = chain(withheld, cards_of(tally, wanted, options, measured))
+        return cls(tally, plan.prune, wanted | waiting, cards)
+
+    async def cards(self) -> AsyncIterator[Iterable[Card]]:
+        """Yield all cards as one iterator, which counts each when it is taken."""
+        yield self._cards
+
+    async def gone(self, subjects: Sequence[Subject]) -> list[Subject]:
+        """Return those whose key vanished and, to prune, those that are not wanted."""
+        return [one for one in subjects if self._is_gone(one)]
+
+    def _is_gone(self, subject: Subject) -> bool:
+        author = author_of(*subject)
+        vanished = author is not None and self._tally.has_vanished(author)
+        return vanished or (self._prune and subject not in self._wanted)
 
 
 async def _chosen(store: SqliteStore, tally: AssertionTally, plan: AssertionPlan) -> list[Subject]:

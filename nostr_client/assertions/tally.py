@@ -142,11 +142,11 @@ class AssertionTally:
         yield from ((USER, key) for key in sorted(self._latest) if not self.has_vanished(key))
         yield from sorted((kind, subject) for subject, kind in self._subjects.items())
 
-    def values(self, kind: int, subject: str) -> Values:
-        """Return each known field of a subject."""
+    def values(self, kind: int, subject: str, *, personal: bool = True) -> Values:
+        """Return each known field of a subject; without `personal`, those that are not personal."""
         if kind == USER:
-            ranked: Values = {} if self.web is None else {"rank": self.web.rank(subject)}
-            return ranked | self._of_person(subject)
+            values = self._of_person(subject)
+            return values | self._personal(subject) if personal else values
         thing = self._things.get(subject) or _Thing()
         if kind == IDENTIFIER:
             return {"comment_cnt": thing.comments, "reaction_cnt": len(thing.reactions)}
@@ -288,36 +288,27 @@ class AssertionTally:
             "post_cnt": person.posts,
             "reply_cnt": person.replies,
             "reactions_cnt": person.reacted,
+        }
+        if person.first is not None:
+            values["first_created_at"] = person.first
+        return values | _zaps_of_person(self._payments().received.get(key), "recd", self._now)
+
+    def _personal(self, key: str) -> Values:
+        """Return the fields that describe a person's life."""
+        person = self._people.get(key) or _Person()
+        values: Values = {
             "reports_cnt_recd": len(person.reported),
             "reports_cnt_sent": person.reports,
         }
+        if self.web is not None:
+            values["rank"] = self.web.rank(key)
         if person.first is not None:
             start, end = busiest(person.hours)
-            values |= {
-                "first_created_at": person.first,
-                "active_hours_start": start,
-                "active_hours_end": end,
-            }
+            values |= {"active_hours_start": start, "active_hours_end": end}
         topics = sorted(self._topics.get(key, Counter()).items(), key=lambda one: (-one[1], one[0]))
         if topics:
             values["t"] = tuple(topic for topic, _ in topics[:MOST_TOPICS])
-        return values | self._zaps_of_person(key)
-
-    def _zaps_of_person(self, key: str) -> Values:
-        received = self._payments().received.get(key) or _Payments()
-        sent = self._payments().sent.get(key) or _Payments()
-        values: Values = {}
-        for payments, side in ((received, "recd"), (sent, "sent")):
-            if payments.unsigned:
-                continue
-            days = 1 if payments.first is None else max(1, -(-(self._now - payments.first) // DAY))
-            sats = payments.msats // 1000
-            values |= {
-                f"zap_amt_{side}": sats,
-                f"zap_cnt_{side}": payments.number,
-                f"zap_avg_amt_day_{side}": sats // days,
-            }
-        return values
+        return values | _zaps_of_person(self._payments().sent.get(key), "sent", self._now)
 
     def _zaps_of_thing(self, subject: str) -> Values:
         payments = self._payments().about.get(subject) or _Payments()
@@ -357,6 +348,20 @@ class AssertionTally:
         if found is None:
             found = self._things[name] = _Thing()
         return found
+
+
+def _zaps_of_person(found: _Payments | None, side: str, now: int) -> Values:
+    """Return the zap fields of one side; nothing if nobody knows who signed a receipt."""
+    payments = found or _Payments()
+    if payments.unsigned:
+        return {}
+    days = 1 if payments.first is None else max(1, -(-(now - payments.first) // DAY))
+    sats = payments.msats // 1000
+    return {
+        f"zap_amt_{side}": sats,
+        f"zap_cnt_{side}": payments.number,
+        f"zap_avg_amt_day_{side}": sats // days,
+    }
 
 
 class _Sums:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
@@ -25,7 +26,7 @@ from nostr_client.codecs.display import moment, plural
 from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from nostr_client.assertions import CardOptions, Publisher, PublishReport
     from nostr_client.assertions.run import Subject
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
     from nostr_client.codecs.nip44 import Nip44
     from nostr_client.options import Options
     from nostr_client.store.sqlite import SqliteStore
+
+
+UNVERIFIED: Final = "no known wallet signed the receipts"
+"""Why a card lacks the numbers of zaps."""
 
 
 @click.group(cls=CommandGroup)
@@ -124,24 +129,54 @@ def publish(
     """Sign and publish the cards of subjects.
 
     A subject is an npub, note, nevent or naddr, or i:VALUE for an identifier (NIP-73). The numbers
-    count the store's events. A card is signed again when a number changes, and before it expires.
-    --key-file names a key for cards only, never your identity's: a secret key, or a bunker:// link.
+    count the store's events. If --from names a folder, which `nostr-agent reindex --out` made, the
+    numbers are those of its archive, for all subjects there. A card is signed again when a number
+    changes, and before it expires. --key-file names a key for cards only, never your identity's: a
+    secret key, or a bunker:// link.
     """
     from nostr_client.assertions import CardOptions
     from nostr_client.assertions.fields import subject_of
+    from nostr_client.cli.gc_tuning import prepare_for_long_runs
 
+    prepare_for_long_runs()
     if "rank" in how["personal"] and not how["root"]:
         raise click.UsageError("a rank needs a viewpoint: give --rank-of KEY")
     ranked = ("rank",) if how["root"] else ()
     options = CardOptions(personal=frozenset((*how["personal"], *ranked)), step=how["step"] / 100)
     options.check()
-    named = [*map(subject_of, subjects), *_listed(file)]
-    if not (named or how["everything"] or how["followed_by"] or how["watches"]):
+    tables = _tables(file, subjects, how)
+    named = [] if tables else [*map(subject_of, subjects), *_listed(file)]
+    if not (tables or named or how["everything"] or how["followed_by"] or how["watches"]):
         raise click.UsageError("no subject: give SUBJECT, --from, --all, --followed-by or --watch")
     urls, key = chosen_relays(relays), _card_key(key_file)
-    report = run_async(_publish(StoreOrAgent(store).path, key, urls, named, options, network, how))
-    _show(report, as_json)
+    run = PublishRun(StoreOrAgent(store).path, key, urls, options, network, how)
+    if tables is not None:
+        report = run_async(run.of_table(tables))
+        why = "the tables have no zaps"
+    else:
+        report = run_async(run.of_store(named))
+        why = UNVERIFIED
+    _show(report, as_json, why, is_dry=how["dry_run"])
     ctx.exit(_code(report))
+
+
+def _tables(file: str | None, subjects: Sequence[str], how: Mapping[str, Any]) -> Path | None:
+    """Return the folder of tables, if `--from` names one. Raises click.UsageError."""
+    if file is None or file == "-" or not Path(file).is_dir():
+        return None
+    others = {
+        "SUBJECT": subjects,
+        "--all": how["everything"],
+        "--followed-by": how["followed_by"],
+        "--watch": how["watches"],
+        "--field": how["personal"],
+        "--claimed-zaps": how["claimed_zaps"],
+        "--rank-of": how["root"],
+    }
+    given = next((name for name, value in others.items() if value), None)
+    if given is not None:
+        raise click.UsageError(f"{file} is a folder of tables, which name all cards: drop {given}")
+    return Path(file)
 
 
 @assertions.command()
@@ -327,40 +362,72 @@ def _card_key(key_file: str | None) -> CardKeyFile:
     return CardKeyFile(text, where, None if key_file == "-" else Path(key_file))
 
 
-async def _publish(
-    path: Path,
-    key: CardKeyFile,
-    urls: Sequence[str],
-    named: Sequence[Subject],
-    options: CardOptions,
-    network: Options,
-    how: dict[str, Any],
-) -> PublishReport:
-    from nostr_client.assertions.run import AssertionPlan, publish
-    from nostr_client.codecs.nip19 import decode_pubkey
-    from nostr_client.codecs.web_of_trust import read_root
+class PublishRun(NamedTuple):
+    """One run of `assertions publish`; `how`: its other options by name."""
 
-    followed_by = how["followed_by"]
-    plan = AssertionPlan(
-        subjects=tuple(named),
-        everything=how["everything"],
-        followed_by=decode_pubkey(followed_by) if followed_by else "",
-        watches=how["watches"],
-        claimed_zaps=how["claimed_zaps"],
-        prune=how["prune"],
-        name=how["name"],
-        viewpoint=read_root(how["root"]) if how["root"] else None,
-    )
+    store: Path
+    key: CardKeyFile
+    urls: Sequence[str]
+    options: CardOptions
+    network: Options
+    how: Mapping[str, Any]
 
-    async def send(publisher: Publisher) -> None:
-        await _send(publisher, urls, network, how["timeout"])
+    async def of_store(self, named: Sequence[Subject]) -> PublishReport:
+        """Publish counts of the store's events, also of the named subjects."""
+        from nostr_client.assertions.run import AssertionPlan, publish
+        from nostr_client.codecs.nip19 import decode_pubkey
+        from nostr_client.codecs.web_of_trust import read_root
 
-    sending = None if how["dry_run"] else send
-    async with await _open(path) as store:
-        signer = await key.signer(network)
-        return await publish(
-            store, signer, plan, options, urls, now=time.time, send=sending, note=say
+        how, followed_by = self.how, self.how["followed_by"]
+        plan = AssertionPlan(
+            subjects=tuple(named),
+            everything=how["everything"],
+            followed_by=decode_pubkey(followed_by) if followed_by else "",
+            watches=how["watches"],
+            claimed_zaps=how["claimed_zaps"],
+            prune=how["prune"],
+            name=how["name"],
+            viewpoint=read_root(how["root"]) if how["root"] else None,
         )
+        async with await _open(self.store) as store:
+            signer = await self.key.signer(self.network)
+            return await publish(
+                store,
+                signer,
+                plan,
+                self.options,
+                self.urls,
+                now=time.time,
+                send=self._send,
+                note=say,
+            )
+
+    async def of_table(self, folder: Path) -> PublishReport:
+        """Publish the counts of the tables in a folder."""
+        from nostr_client.assertions.bulk import publish_table
+        from nostr_client.assertions.count_table import CountTable
+
+        table = CountTable(folder)
+        async with await _open(self.store) as store:
+            signer = await self.key.signer(self.network)
+            return await publish_table(
+                store,
+                signer,
+                table,
+                self.options,
+                self.urls,
+                prune=self.how["prune"],
+                name=self.how["name"],
+                now=time.time,
+                send=self._send,
+            )
+
+    @property
+    def _send(self) -> Callable[[Publisher], Awaitable[None]] | None:
+        """How signed cards are sent; None for a dry run."""
+        if self.how["dry_run"]:
+            return None
+        return partial(_send, urls=self.urls, network=self.network, seconds=self.how["timeout"])
 
 
 async def _retract(
@@ -403,18 +470,21 @@ def _builtins(value: object) -> dict[str, Any]:
     return made
 
 
-def _show(report: PublishReport, as_json: bool) -> None:
+def _show(
+    report: PublishReport, as_json: bool, lacking: str = UNVERIFIED, *, is_dry: bool = False
+) -> None:
     if as_json:
         print_json(report.to_dict())
         return
+    signed, retracted = ("to sign", "to retract") if is_dry else ("signed", "retracted")
     click.echo(
-        f"{plural(report.signed, 'card')} signed, {report.unchanged} unchanged, "
-        f"{report.retracted} retracted"
+        f"{plural(report.signed, 'card')} {signed}, {report.unchanged} unchanged, "
+        f"{report.retracted} {retracted}"
     )
     for why, number in report.withheld.items():
         say(f"{plural(number, 'card')} not published: {why}")
     for lacks, number in report.incomplete.items():
-        say(f"{plural(number, 'card')} without {lacks}: no known wallet signed the receipts")
+        say(f"{plural(number, 'card')} without {lacks}: {lacking}")
     table = plain_table("relay", "taken", "left", "why")
     for url, one in report.relays.items():
         reasons = [f"{number} × {reason or 'refused'}" for reason, number in one.refused.items()]

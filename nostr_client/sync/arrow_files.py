@@ -50,6 +50,7 @@ def parquet_batches(
 
     `columns`: those to read, by default all. `dictionaries`: columns of which a dictionary may hold
     one large value for many rows; they stay dictionaries until it is known how much they unpack to.
+    A column within a list or a map has its path, such as `fields.key_value.key`; it stays one.
 
     Raises MissingExtra, and InvalidInput for a damaged file, for one that lacks a column, and for
     one that unpacks to more than FREE_BYTES and RATIO allow.
@@ -64,12 +65,17 @@ def parquet_batches(
     )
     try:
         # No reads in the background: their threads outlive a file that is found to be damaged.
-        with pq.ParquetFile(file, read_dictionary=list(dictionaries), pre_buffer=False) as opened:
-            lacking = set(columns or ()) - set(opened.schema_arrow.names)
-            if lacking:
-                raise InvalidInput(f"{file} is damaged: it lacks the column {min(lacking)}")
-            if _unpacked_bytes(opened.metadata) > left:
-                raise too_much
+        metadata = pq.read_metadata(file)
+        paths = {metadata.schema.column(n).path for n in range(metadata.num_columns)}
+        names = {path.partition(".")[0] for path in paths}
+        lacking = {*(columns or ())} - names or {*dictionaries} - paths
+        if lacking:
+            raise InvalidInput(f"{file} is damaged: it lacks the column {min(lacking)}")
+        if _unpacked_bytes(metadata) > left:
+            raise too_much
+        with pq.ParquetFile(
+            file, metadata=metadata, read_dictionary=list(dictionaries), pre_buffer=False
+        ) as opened:
             wanted = None if columns is None else list(columns)
             reading = opened.iter_batches(rows, columns=wanted, use_threads=False)
             with closing(reading) as batches:  # before its file

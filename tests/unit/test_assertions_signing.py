@@ -64,9 +64,14 @@ def test_a_batch_of_the_ledger_is_read_in_order_without_a_sort() -> None:
     conn = sqlite3.connect(":memory:")
     try:
         conn.executescript(ledger._TABLES)
-        plan = conn.execute(f"EXPLAIN QUERY PLAN {ledger._PENDING}", ("signer", "relay", 5, 512))
-        steps = [row[3] for row in plan]
+        pending = _plan(conn, ledger._PENDING, ("signer", "relay", 5, 512))
+        subjects = _plan(conn, ledger._SUBJECTS, ("signer", 30382, "ab", 512))
     finally:
         conn.close()
-    assert any("INTEGER PRIMARY KEY" in step for step in steps)
-    assert not any("TEMP B-TREE" in step for step in steps)
+    assert "INTEGER PRIMARY KEY" in pending
+    assert "(signer=? AND (kind,subject)>(?,?))" in subjects
+    assert "TEMP B-TREE" not in pending + subjects
+
+
+def _plan(conn: sqlite3.Connection, sql: str, values: tuple[object, ...]) -> str:
+    return " ".join(row[3] for row in conn.execute(f"EXPLAIN QUERY PLAN {sql}", values))
