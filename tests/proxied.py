@@ -1,7 +1,7 @@
 """A SOCKS5 and HTTP proxy that we did not write (pproxy), as a process of its own.
 
-It alone knows the names below `.test`: they are this machine. So whoever reaches `relay.test` went
-through it, and looked no name up himself. As a program this module is that proxy.
+It alone knows the names below `.test` and `.onion`: they are this machine. So whoever reaches
+`relay.test` went through it, and looked no name up himself. As a program this module is that proxy.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-NAMES = ".test"
+NAMES = (".test", ".onion")
 USER, PASSWORD = "alice", "s3cr3t-of-the-proxy"
 
 

@@ -255,7 +255,7 @@ class AgentBackend(CounterBackend):
     async def look_up_name(self, body: schema.NameBody) -> schema.NamedKey:
         person = nip05.read_name(body.name)
         transport = self._agent.parts.pool.transport(stranger=True)
-        pubkey = await names.key_of(person, transport)
+        pubkey = await names.key_for_others(person, transport)
         return schema.NamedKey(name=str(person), pubkey=pubkey)
 
     async def count(self, body: schema.CountBody) -> schema.CountReport:

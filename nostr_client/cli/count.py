@@ -32,6 +32,7 @@ from nostr_client.cli.questions import (
     relay_choice,
     trust_option,
     trusted_option,
+    with_keys,
     within_option,
 )
 from nostr_client.cli.relays import (
@@ -266,7 +267,8 @@ def count(
     """Count WHAT about each TARGET over all relays, or the events of a filter.
 
     WHAT is followers, reactions, reposts, quotes, replies, comments, replies+comments or zaps;
-    TARGET is an npub, nprofile, note, nevent, naddr or hex. Several targets are counted one after
+    TARGET is an npub, nprofile, note, nevent, naddr, hex or a name such as bob@example.com
+    (NIP-05), whose key the command asks of the domain. Several targets are counted one after
     the other over the same connections; the output has one line for each, or with --json one object
     a line.
 
@@ -280,7 +282,7 @@ def count(
         raise click.UsageError("--verify-zaps goes with zaps, whose receipts it reads")
     if within is not None and (how["store"] is None or not how["read"]):
         raise click.UsageError("--within needs --store PATH with follow lists, and reads events")
-    named = [*targets, *(line for _, line in listed(file))]
+    named = with_keys([*targets, *(line for _, line in listed(file))], how["network"])
     asked: list[str | None] = [*named] if named else [None]
     queries = [asked_query(what, one, conditions) for one in asked]
     if by_content:

@@ -22,6 +22,7 @@ from nostr_client.cli.questions import (
     max_events_option,
     most_option,
     relay_choice,
+    with_keys,
 )
 from nostr_client.cli.relays import network_options, relay_option
 from nostr_client.codecs.display import percent, plural
@@ -108,6 +109,7 @@ def coverage(
     if place.api or place.token_file:
         raise click.UsageError("--api and --token-file show what an agent compared: leave NPUB out")
     named, written = _chosen(relays, listed)
+    (who,) = with_keys([who], network)
     question = _question(who, kinds, since)
     client = NostrClient(
         store=place.given,

@@ -18,6 +18,7 @@ from nostr_client.cli.questions import (
     monitor_option,
     most_option,
     relay_choice,
+    with_keys,
 )
 from nostr_client.cli.relays import network_options, timeout_option
 
@@ -60,6 +61,8 @@ def rank_relays(
         raise click.UsageError("give WHAT and TARGET, or neither")
     if what is not None and not how["indexers"]:
         raise click.UsageError("give --indexer, where the target's relay list is looked up")
+    if target is not None:
+        (target,) = with_keys([target], how["network"])
     ranking = _rank(StoreOrAgent(store).there, what, target, **how)
     chosen, ranked = run_async(ranking)
     if as_json:

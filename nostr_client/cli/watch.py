@@ -32,6 +32,7 @@ from nostr_client.cli.questions import (
     provider_option,
     trust_option,
     trusted_option,
+    with_keys,
     within_option,
 )
 from nostr_client.cli.relays import relay_option
@@ -86,6 +87,10 @@ _OPTIONS = (
     click.option("--keep-heard", "keep", is_flag=True, help="Store the events that arrive live."),
     provider_option,
     click.option(
+        "--proxy", metavar="URL",
+        help="Ask the domain of a name such as bob@example.com through this SOCKS5 or HTTP proxy.",
+    ),
+    click.option(
         "--merged", is_flag=True,
         help="Have an agent's local relay answer COUNT with this number, on /merged.",
     ),
@@ -110,6 +115,7 @@ def _definition(command: F) -> F:
         what: Any,
         target: str | None,
         conditions: Conditions,
+        proxy: str | None,
         interval: float | None,
         trust: Any,
         within: str | None,
@@ -117,8 +123,12 @@ def _definition(command: F) -> F:
         **given: Any,
     ) -> Any:
         from nostr_client.assertions.reading import subject_of_query
+        from nostr_client.options import ConnectionOptions, Options
         from nostr_client.watch import INTERVAL, Watch
 
+        if target is not None:
+            network = Options(connection=ConnectionOptions(proxy=proxy))
+            (target,) = with_keys([target], network)
         asked = asked_query(what, target, conditions)
         made = Watch(
             name=name,

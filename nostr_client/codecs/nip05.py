@@ -36,6 +36,12 @@ class NamedPerson(NamedTuple):
         return f"{self.name}@{self.domain}"
 
 
+def is_name(text: str) -> bool:
+    """Whether a text is meant as `name@domain`, and is no link and no `@npub1…`."""
+    before, at, _ = text.strip().lower().partition("@")
+    return bool(at and _NAME.fullmatch(before))
+
+
 def read_name(text: str) -> NamedPerson:
     """Read `name@domain`; case does not matter. Raises InvalidIdentifier."""
     name, at, domain = text.strip().lower().rpartition("@")

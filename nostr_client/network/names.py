@@ -15,13 +15,20 @@ if TYPE_CHECKING:
 ACCEPT: Final = "application/json"
 
 
-async def key_of(person: NamedPerson, transport: Transport) -> str:
-    """Return the public key (hex) of a name. No redirect is followed, as NIP-05 has it.
+async def key_for_others(person: NamedPerson, transport: Transport) -> str:
+    """Return the public key (hex) of a name that anybody may have given, with any domain.
 
-    `transport` connects only to public addresses: anybody may give a name, with any domain. Raises
-    NetworkError, ProtocolError, and InvalidIdentifier if the domain does not know the name.
+    `transport` connects only to public addresses. Raises as `key_of`.
     """
     why = objection(person.url, transport.options.connection)
     if why is not None:
         raise NetworkError(f"{person.domain}: {why}")
+    return await key_of(person, transport)
+
+
+async def key_of(person: NamedPerson, transport: Transport) -> str:
+    """Return the public key (hex) of a name. No redirect is followed, as NIP-05 has it.
+
+    Raises NetworkError, ProtocolError, and InvalidIdentifier if the domain does not know the name.
+    """
     return parse_names(await transport.get_document(person.url, accept=ACCEPT), person)

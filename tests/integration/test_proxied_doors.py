@@ -17,6 +17,7 @@ import pytest
 from aiohttp import web
 
 from nostr_client.codecs.event import EventTemplate
+from nostr_client.codecs.nip19 import PublicKey
 from tests.audited import Seen, read_audit
 from tests.faulty_relay import FaultyRelay
 from tests.proxied import PASSWORD, RealProxy, real_proxy, unused_port
@@ -236,6 +237,28 @@ async def test_the_agent_connects_to_the_proxy_alone(world: World) -> None:
         await runner.cleanup()
     world.check_all_by_proxy()
     assert f"hook.test:{hook}" in world.proxy.asked
+
+
+async def test_a_name_at_an_onion_service_is_looked_up_through_the_proxy(world: World) -> None:
+    async def answer(request: web.BaseRequest) -> web.Response:
+        assert request.path == "/.well-known/nostr.json"
+        return web.json_response({"names": {"bob": SIGNER.pubkey}})
+
+    runner = web.ServerRunner(web.Server(answer))
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    name = f"bob@abc.onion:{runner.addresses[0][1]}"
+    asked = ("count", "followers", name, "-r", world.url, "--json")
+    code, out, err = await world.run("nostr_client", *asked, "--proxy", world.proxy.socks)
+    assert code == 0, err
+    assert f"{name} is {PublicKey(SIGNER.pubkey).encode()}, as {name[4:]} says" in err
+    assert json.loads(out)["query"]["target"] == SIGNER.pubkey
+    add = ("watch", "add", "w", "followers", name.replace("bob", "eve"), "--store", "s.db")
+    code, _, err = await world.run("nostr_client", *add, "--proxy", world.proxy.socks)
+    assert code == 2, err
+    assert "does not know the name eve" in err
+    await runner.cleanup()
+    world.check_all_by_proxy()
 
 
 def test_the_audit_sees_what_goes_beside(tmp_path: Path) -> None:

@@ -223,7 +223,7 @@ async def test_adding_a_watch_of_a_filter_with_a_name(api: Served, agent: Record
     async with driving(api.api.url) as tui:
         await tui.press("a")
         await tui.type("npub1wrong")
-        assert "not npub, nevent, naddr" in tui.text()
+        assert "not npub, name@domain, nevent, naddr" in " ".join(tui.text().split())
         assert tui.app.screen.query_one("#go", Button).disabled
         tui.app.screen.query_one("#target", Input).value = '{"kinds":[1],"#t":["nostr"]}'
         await tui.settled()

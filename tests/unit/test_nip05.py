@@ -9,9 +9,9 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nostr_client.codecs.nip05 import NamedPerson, parse_names, read_name
+from nostr_client.codecs.nip05 import NamedPerson, is_name, parse_names, read_name
 from nostr_client.errors import InvalidIdentifier, NetworkError, ProtocolError
-from nostr_client.network.names import key_of
+from nostr_client.network.names import key_for_others
 from nostr_client.network.pool import RelayPool
 from tests.worlds import TARGET
 
@@ -40,6 +40,16 @@ def test_a_name_and_where_its_domain_answers(text: str, url: str) -> None:
 def test_other_texts_are_refused(text: str) -> None:
     with pytest.raises(InvalidIdentifier, match="not a name as bob@example"):
         read_name(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [("Bob@example.com", True), ("bob@localhost", True), ("@npub1abc", False),
+     ("npub1abc", False), ("nostr:npub1abc@x", False),
+     ("https://a.example/bob@b.example", False), ("(@npub1abc", False)],
+)  # fmt: skip
+def test_what_is_meant_as_a_name(text: str, meant: bool) -> None:
+    assert is_name(text) is meant
 
 
 def test_the_key_of_an_answer() -> None:
@@ -78,6 +88,8 @@ async def test_a_name_does_not_lead_into_this_machine_or_its_network() -> None:
     async with RelayPool() as pool:
         for host in ("127.0.0.1", "10.0.0.1", "169.254.169.254"):
             with pytest.raises(NetworkError):
-                await key_of(NamedPerson("bob", f"{host}:{port}"), pool.transport(stranger=True))
+                await key_for_others(
+                    NamedPerson("bob", f"{host}:{port}"), pool.transport(stranger=True)
+                )
     await runner.cleanup()
     assert asked == []

@@ -51,7 +51,7 @@ def read(text: str) -> Pasted:
 
 
 def _identifier(text: str) -> Pasted:
-    if "@" in text and not text.lower().startswith(nip19.URI_SCHEME) and "://" not in text:
+    if nip05.is_name(text):
         person = str(nip05.read_name(text))
         return Pasted(NAME, person, OF_PEOPLE, (), person.removeprefix("_@"))
     found = nip19.read(text, WHAT).target
