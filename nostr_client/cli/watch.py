@@ -35,7 +35,7 @@ from nostr_client.cli.questions import (
     with_keys,
     within_option,
 )
-from nostr_client.cli.relays import relay_option
+from nostr_client.cli.relays import proxy_option, relay_option
 from nostr_client.cli.watch_file import watches_at
 from nostr_client.cli.watch_people import people
 from nostr_client.cli.watchrun import NO_WATCHES, run
@@ -86,10 +86,7 @@ _OPTIONS = (
     within_option,
     click.option("--keep-heard", "keep", is_flag=True, help="Store the events that arrive live."),
     provider_option,
-    click.option(
-        "--proxy", metavar="URL",
-        help="Ask the domain of a name such as bob@example.com through this SOCKS5 or HTTP proxy.",
-    ),
+    proxy_option,
     click.option(
         "--merged", is_flag=True,
         help="Have an agent's local relay answer COUNT with this number, on /merged.",

@@ -65,6 +65,11 @@ class Driver:
             await self.pilot.press(key)
             await self.settled()
 
+    async def go(self, page: str) -> None:
+        """Bring a page to the front, and wait until it shows what it asks for."""
+        await self.app.go(page)
+        await self.settled()
+
     async def type(self, text: str) -> None:
         """Put a text where the cursor is."""
         focused = self.app.focused

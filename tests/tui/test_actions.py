@@ -44,8 +44,7 @@ def recording(tui: Driver) -> list[str]:
 @pytest.mark.parametrize("page", PAGES)
 async def test_every_action_of_a_page_has_its_keys(page: str, api: Served, agent: Recorded) -> None:
     async with driving(api.api.url) as tui:
-        await tui.app.go(page)
-        await tui.settled()
+        await tui.go(page)
         done = recording(tui)
         wanted = []
         for action in ACTIONS:
@@ -61,8 +60,7 @@ async def test_the_keys_of_other_pages_do_nothing(page: str, api: Served, agent:
     here = {key for one in ACTIONS if one.on(page) for key in one.keys.split(",")}
     others = [key for one in ACTIONS for key in one.keys.split(",") if key not in here]
     async with driving(api.api.url) as tui:
-        await tui.app.go(page)
-        await tui.settled()
+        await tui.go(page)
         done = recording(tui)
         await tui.press(*others)
     assert others
@@ -112,11 +110,9 @@ async def test_the_footer_has_five_to_seven_keys_and_does_what_is_clicked(
 ) -> None:
     async with driving(api.api.url, (80, 24)) as tui:
         for page in PAGES:
-            await tui.app.go(page)
-            await tui.settled()
+            await tui.go(page)
             assert 5 <= len(tui.app.screen.query_one(Keys).names) <= 7, page
-        await tui.app.go("overview")
-        await tui.settled()
+        await tui.go("overview")
         done = recording(tui)
         await tui.pilot.click(Keys, offset=(15, 0))
         await tui.until(lambda: bool(done))
@@ -126,7 +122,7 @@ async def test_the_footer_has_five_to_seven_keys_and_does_what_is_clicked(
 async def test_nothing_is_destroyed_by_one_key(api: Served, agent: Recorded) -> None:
     async with driving(api.api.url) as tui:
         for action in [one for one in ACTIONS if "after a question" in one.help]:
-            await tui.app.go(action.pages[0])
+            await tui.go(action.pages[0])
             await tui.press(action.keys.split(",")[0], "enter")
             await tui.until(lambda: len(tui.app.screen_stack) == 1)
     assert agent.asked == []
@@ -199,8 +195,7 @@ async def test_keys_typed_fast_after_a_filter_are_keys_again(
         for key, letter in ((leaving, None), ("2", "2")):
             tui.app.post_message(Key(key, letter))
         await tui.until(lambda: tui.app.page_name == "relays")
-        await tui.app.go("overview")
-        await tui.settled()
+        await tui.go("overview")
         assert tui.app.page.wanted == stays
 
 

@@ -65,8 +65,7 @@ async def test_every_reaction_moves_the_number(tmp_path: Path) -> None:
         await agent.client.add_watch(Watch(name="r", query="reactions", target=NOTE))
         await tui.until(lambda: any(one.answered for one in tui.app.model.watches.values()))
         tui.app.watched = "r"
-        await tui.app.go("watch")
-        await tui.settled()
+        await tui.go("watch")
         for n in range(1, REACTIONS + 1):
             await pool.publish(reaction(n, NOTE), [relay.url])
             await tui.until(lambda n=n: tui.app.screen.query_one("#digits").value == str(n))

@@ -95,8 +95,7 @@ async def test_every_page_with_a_toast(size: tuple[int, int], api: Served, agent
         tui.app.report("a toast")
         tui.app.trouble("a wrong one")
         for page in PAGES:
-            await tui.app.go(page)
-            await tui.settled()
+            await tui.go(page)
             check(tui, page)
             tui.app.page.find("nothing like it")
             await tui.settled()

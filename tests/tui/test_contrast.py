@@ -87,8 +87,7 @@ async def test_no_state_is_said_by_its_colour_alone(api: Served, agent: Recorded
     async with driving(api.api.url, (200, 60)) as tui:
         await tui.press("enter")
         for page in PAGES:
-            await tui.app.go(page)
-            await tui.settled()
+            await tui.go(page)
             for grid in tui.app.screen.query(Grid):
                 tones: dict[tuple[str, str], set[str]] = defaultdict(set)
                 for key in grid.keys:

@@ -120,8 +120,7 @@ async def test_what_an_action_brings_about(
     page: str, size: tuple[int, int], api: Served, agent: Recorded, snapshot: SnapshotAssertion
 ) -> None:
     async with driving(api.api.url, size, toasts=False) as tui:
-        await tui.app.go(page)
-        await tui.settled()
+        await tui.go(page)
         for case in PAGES[page]:
             shown = await result(tui, case)
             assert shown == snapshot(name=f"{case.name}")

@@ -154,11 +154,9 @@ async def test_too_small_a_terminal_is_told(
             "coverage",
             "log",
         ):
-            await tui.app.go(page)
-            await tui.settled()
+            await tui.go(page)
             assert ("is too small" in tui.text()) is not room, page
-        await tui.app.go("overview")
-        await tui.settled()
+        await tui.go("overview")
         assert ("launch-reactions" in tui.text()) is room
         assert "Alerts ─" not in tui.text()
         await tui.pilot.resize_terminal(100, 30)
@@ -170,8 +168,7 @@ async def test_ascii_is_enough(
     page: str, api: Served, agent: Recorded, svg: SnapshotAssertion
 ) -> None:
     async with driving(api.api.url, (80, 24), ascii_only=True) as tui:
-        await tui.app.go(page)
-        await tui.settled()
+        await tui.go(page)
         assert await tui.picture() == svg
         strange = {one for one in tui.text() if not one.isascii()}
         assert not strange, strange
