@@ -6,11 +6,14 @@ import asyncio
 import json
 import os
 import sys
+from contextlib import asynccontextmanager
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from agent.api.client import AgentClient
 from agent.relay.server import serve
 from nostr_client.codecs.event import EventTemplate
 from nostr_client.codecs.filters import Filter
@@ -19,14 +22,13 @@ from nostr_client.errors import DeadlineExceeded, RelayError
 from nostr_client.network.bunker import BunkerSigner, read_link
 from nostr_client.options import ConnectionOptions
 from nostr_client.store.sqlite import SqliteStore
-from tests.agent.service.kit import an_agent, eventually
+from tests.agent.service.kit import config_text, eventually
 from tests.peers.bunker import bunker
 from tests.peers.install import environment
 from tests.running import nostr_client
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from pathlib import Path
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(400)]
 
@@ -89,14 +91,40 @@ async def test_the_agent_publishes_by_a_bunker_and_never_by_its_identity(
         for file in folder.iterdir():
             file.chmod(0o600)
         for more, wanted in ((own + section, "cards need one of their own"), (section, "")):
-            async with an_agent(folder, [url], more) as agent:
+            async with an_agent_process(folder, config_text(folder, [url], more)) as agent:
 
                 async def ran() -> bool:
-                    return (await agent.client.assertions()).ran_at is not None
+                    return (await agent.assertions()).ran_at is not None
 
                 await eventually(ran)
-                assert wanted in (await agent.client.assertions()).why
+                assert wanted in (await agent.assertions()).why
             assert len(await cards(published)) == (0 if wanted else 2)
+
+
+@asynccontextmanager
+async def an_agent_process(folder: Path, text: str) -> AsyncIterator[AgentClient]:
+    """An agent in a process of its own, as nostr-sdk keeps state for its whole process."""
+    (folder / "agent.toml").write_text(text)
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "agent", "run", "--config", str(folder / "agent.toml"), "--json"),
+        cwd=Path(__file__).parents[2], stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stderr is not None
+    draining = None
+    try:
+        async with asyncio.timeout(60):
+            line: dict[str, Any] = {}
+            while line.get("event") != "started":
+                line = json.loads(await process.stderr.readline())
+        draining = asyncio.create_task(process.stderr.read())
+        async with AgentClient(line["api"], (folder / "token").read_text().strip()) as client:
+            yield client
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        await process.wait()
+        if draining is not None:
+            await draining
 
 
 NEWEST = """
