@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
 
 class Done(NamedTuple):
@@ -54,6 +56,32 @@ async def started(
         if process.returncode is None:
             process.kill()
             await process.communicate()
+
+
+@asynccontextmanager
+async def running_agent(config: Path, cwd: Path, **env: str) -> AsyncIterator[str]:
+    """A whole agent in a process of its own; gives the URL of its API once it has started."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "agent", "run", "--config", str(config), "--json"),
+        env=os.environ | env,
+        cwd=cwd,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stderr is not None
+    draining = None
+    try:
+        async with asyncio.timeout(60):
+            line: dict[str, Any] = {}
+            while line.get("event") != "started":
+                line = json.loads(await process.stderr.readline())
+        draining = asyncio.create_task(process.stderr.read())
+        yield line["api"]
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        await process.wait()
+        if draining is not None:
+            await draining
 
 
 async def nostr_client(*args: str, within: float = 40.0, **env: str) -> Done:

@@ -9,7 +9,7 @@ import sys
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -25,7 +25,7 @@ from nostr_client.store.sqlite import SqliteStore
 from tests.agent.service.kit import config_text, eventually
 from tests.peers.bunker import bunker
 from tests.peers.install import environment
-from tests.running import nostr_client
+from tests.running import nostr_client, running_agent
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -105,26 +105,11 @@ async def test_the_agent_publishes_by_a_bunker_and_never_by_its_identity(
 async def an_agent_process(folder: Path, text: str) -> AsyncIterator[AgentClient]:
     """An agent in a process of its own, as nostr-sdk keeps state for its whole process."""
     (folder / "agent.toml").write_text(text)
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "agent", "run", "--config", str(folder / "agent.toml"), "--json"),
-        cwd=Path(__file__).parents[2], stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    assert process.stderr is not None
-    draining = None
-    try:
-        async with asyncio.timeout(60):
-            line: dict[str, Any] = {}
-            while line.get("event") != "started":
-                line = json.loads(await process.stderr.readline())
-        draining = asyncio.create_task(process.stderr.read())
-        async with AgentClient(line["api"], (folder / "token").read_text().strip()) as client:
-            yield client
-    finally:
-        if process.returncode is None:
-            process.terminate()
-        await process.wait()
-        if draining is not None:
-            await draining
+    async with (
+        running_agent(folder / "agent.toml", Path(__file__).parents[2]) as url,
+        AgentClient(url, (folder / "token").read_text().strip()) as client,
+    ):
+        yield client
 
 
 NEWEST = """

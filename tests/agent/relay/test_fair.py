@@ -17,6 +17,7 @@ from nostr_client.store.options import StoreOptions
 from nostr_client.store.sqlite import SqliteStore
 from tests.agent.relay.client import connect
 from tests.agent.relay.kit import frame, make_session, numbered
+from tests.turns import another_task
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -86,22 +87,14 @@ async def test_others_have_their_turn_beside_a_client_that_asks_without_end(tmp_
     ):
         asked = 500
         connection = ServerConnection(relay._core, make_session(), _take)
-        turns = 0
-
-        async def other() -> None:
-            nonlocal turns
-            while True:
-                turns += 1
-                await asyncio.sleep(0)
 
         async def frames() -> AsyncIterator[str | bytes]:
             for number in range(asked):
                 yield frame("REQ", f"r{number % 10}", {"kinds": [1], "limit": 5})
 
-        task = asyncio.create_task(other())
-        await connection.run(frames())
-        task.cancel()
-        assert turns >= asked / AT_ONCE
+        async with another_task() as turns:
+            await connection.run(frames())
+        assert turns.taken >= asked / AT_ONCE
         assert await client.stored({"kinds": [1]}) == []
 
 

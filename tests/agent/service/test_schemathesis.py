@@ -22,6 +22,7 @@ from agent.reindex.launcher import COMMAND as CHILD
 from agent.specs import SyncSpec
 from tests.agent.service.kit import an_agent, config_text, eventually
 from tests.faulty_relay import FaultyRelay
+from tests.running import running_agent
 from tests.worlds import TARGET, follow
 
 if TYPE_CHECKING:
@@ -221,33 +222,13 @@ async def an_audited_agent(folder: Path, text: str, log: Path) -> AsyncIterator[
     home = folder / "home"
     home.mkdir(exist_ok=True)
     names = ("XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR")
-    environment = os.environ | dict.fromkeys(names, str(home))
-    environment |= {
+    environment = dict.fromkeys(names, str(home)) | {
         "PYTHONPATH": os.pathsep.join([str(ROOT / "tests/audit"), str(ROOT)]),
         "PYTHONDONTWRITEBYTECODE": "1",
         "NOSTR_TALLY_TEST_AUDIT": str(log),
     }
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "agent", "run", "--config", str(folder / "agent.toml"), "--json"),
-        env=environment,
-        cwd=folder,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    assert process.stderr is not None
-    draining = None
-    try:
-        async with asyncio.timeout(60):
-            line: dict[str, Any] = {}
-            while line.get("event") != "started":
-                line = json.loads(await process.stderr.readline())
-        draining = asyncio.create_task(process.stderr.read())
-        yield Api(line["api"], (folder / "store" / "token").read_text().strip())
-    finally:
-        if process.returncode is None:
-            process.terminate()
-        await process.wait()
-        if draining is not None:
-            await draining
+    async with running_agent(folder / "agent.toml", folder, **environment) as url:
+        yield Api(url, (folder / "store" / "token").read_text().strip())
 
 
 # Running it.

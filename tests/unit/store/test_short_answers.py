@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from nostr_client.errors import StoreCorrupt, StoreError
 from nostr_client.store.rows import TagHasher, encode_tags, read_event
 from nostr_client.store.short_answers import MOST_BYTES, MOST_EVENTS, MOST_VALUES
 from nostr_client.store.sqlite import SqliteStore
+from tests.turns import another_task
 
 if TYPE_CHECKING:
     import sqlite3
@@ -191,16 +191,7 @@ async def test_the_end_of_a_transaction_is_never_cut_short(store: SqliteStore) -
 
 
 async def test_a_loop_of_queries_lets_others_run(store: SqliteStore) -> None:
-    turns = 0
-
-    async def other() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    task = asyncio.create_task(other())
-    for _ in range(20):
-        await store.query([Filter(kinds=[1], limit=1)])
-    task.cancel()
-    assert turns >= 20
+    async with another_task() as turns:
+        for _ in range(20):
+            await store.query([Filter(kinds=[1], limit=1)])
+    assert turns.taken >= 20

@@ -15,6 +15,7 @@ from nostr_client.store.database import Database
 from nostr_client.store.migrate import Schema
 from nostr_client.store.options import StoreOptions
 from nostr_client.store.writer import HERE_LIMIT
+from tests.turns import another_task
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -62,20 +63,11 @@ async def test_a_small_read_runs_where_it_is_asked(database: Database) -> None:
 
 
 async def test_every_small_call_lets_others_run(database: Database) -> None:
-    turns = 0
-
-    async def other() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    task = asyncio.create_task(other())
-    for _ in range(20):
-        await database.write(note, small=True)
-        await database.read(noted, small=True)
-    task.cancel()
-    assert turns >= 40
+    async with another_task() as turns:
+        for _ in range(20):
+            await database.write(note, small=True)
+            await database.read(noted, small=True)
+    assert turns.taken >= 40
 
 
 async def test_a_small_write_waits_behind_those_asked_before_it(database: Database) -> None:
