@@ -75,7 +75,10 @@ _Alert = TypeVar("_Alert", bound=AlertSpec)
 
 
 class Watch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A question with an interval; either `query` and `target`, or `filters`."""
+    """A named question that the client asks again at an interval.
+
+    A watch has either `query` and `target`, or `filters`.
+    """
 
     name: Annotated[Name, Meta(description="what you call it")]
     query: Annotated[QueryName | None, Meta(description="a canonical query")] = None
@@ -131,38 +134,41 @@ class Watch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     @property
     def question(self) -> Query:
-        """Return the query. Raises InvalidInput for neither form, both, or a bad one."""
+        """The query of the watch.
+
+        Raises InvalidInput if the watch has neither a query nor filters, or both, or a bad one.
+        """
         return _question(self.query, self.target, msgspec.json.encode(self.filters))
 
     @property
     def every(self) -> float:
-        """Return the interval in seconds. Raises InvalidInput."""
+        """The interval in seconds. Raises InvalidInput."""
         return seconds(self.interval)
 
     @property
     def trust(self) -> TrustPolicy | None:
-        """Return the policy of this watch; None means the client's."""
+        """The trust policy of the watch. None means the policy of the client."""
         from nostr_client.count.trust import TrustPolicy
 
         return None if self.policy is None else TrustPolicy(self.policy)
 
     @property
     def root(self) -> Root | None:
-        """Return whose web of trust is meant. Raises InvalidInput, InvalidIdentifier."""
+        """The key whose web of trust `within` names. Raises InvalidInput or InvalidIdentifier."""
         from nostr_client.codecs.web_of_trust import read_root
 
         return read_root(self.within) if self.within else None
 
     @property
     def left_out(self) -> frozenset[str]:
-        """Return the normalised URLs of `excluded`. Raises InvalidRelayURL."""
+        """The normalised URLs of `excluded`. Raises InvalidRelayURL."""
         return frozenset(map(normalize, self.excluded))
 
     def check(self) -> None:
-        """Raise InvalidInput or InvalidRelayURL for a watch that cannot be stored or asked.
+        """Raise InvalidInput or InvalidRelayURL if the watch cannot be stored or asked.
 
-        Constructing a `Watch` checks nothing, and reading one checks only its types, so that a
-        reader of many mistakes can name each.
+        The constructor checks nothing. A decoder checks only the types, so that a program can
+        report every mistake of a watch.
         """
         check_name(self.name)
         check_interval(self.interval)
