@@ -424,7 +424,7 @@ class NostrClient:
           declaration, the result is empty. The relays can see whom the user trusts.
 
         The method takes at most two times `Timeouts.group`. Raises InvalidInput if no assertion can
-        answer the query, if both arguments are empty, or if the private part cannot be decrypted.
+        answer the query, without a provider or a user, or if the private part cannot be decrypted.
         Raises MissingExtra, NoRelays or StoreError. Safe to cancel.
         """
         from nostr_client.assertions import reading
@@ -447,7 +447,7 @@ class NostrClient:
     async def explain(
         self, query: Query | Filter | Sequence[Filter], *, relays: RelayNames | None = None
     ) -> CountResult:
-        """Return a number with the use of each claim in it.
+        """Return a number, and how each claim contributes to the number.
 
         `merged.parts` of the result says which claims are in the number, and why other claims are
         not. With a store, the method asks no relay and merges the stored claims of `relays`. By
@@ -588,15 +588,15 @@ class NostrClient:
         - `question`: filters, or the id of an event whose content has the filters.
         - `direction`: `down`, `up` or `both`. Events leave the store only with `up` and `both`.
         - `dry_run`: True to compare without moving events.
-        - `ids_only`: True to compare without a store. `SyncReport.events` is then the exact number
-          of distinct events over all relays. Such a comparison also includes the ids of earlier
-          refused events.
+        - `ids_only`: True to compare without moving events, and without a store. The comparison
+          also includes events that relays refused earlier. `SyncReport.events` is then the exact
+          number of distinct events over all relays.
         - `keep_ids`: True to list the ids that differ.
         - `include_private`: True to upload events of private kinds (`private_kinds`). Otherwise the
           client uploads such events only if a filter names their kind.
         - `include_others`: True to upload events by other keys than the signer's. Otherwise the
           client uploads such events only if a filter names their author.
-        - `timeout`: seconds for the whole sync. By default, only the steps have deadlines.
+        - `timeout`: seconds for the whole sync. By default, only each step has a deadline.
         - `on_progress`: a function that receives the state of the sync several times a second.
 
         The client never uploads protected events (NIP-70) of other people. `held_back` in the
@@ -639,8 +639,8 @@ class NostrClient:
 
         With the direction `up`, the client copies from `second` to `first`. The rules for uploads,
         the statuses and the errors raised are the same as in `sync`. If the client has a store, the
-        store remembers which events a relay refused or withheld. The store keeps no event of a
-        mirror.
+        store remembers which events a relay refused or withheld. The store keeps none of the
+        copied events.
         """
         from nostr_client.sync.mirror import mirror
 

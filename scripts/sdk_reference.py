@@ -143,9 +143,7 @@ def _block(name: str, value: Any) -> str:
 
 
 def _signature(value: Any) -> str:
-    text = re.sub(
-        r"\b(?:nostr_client|pathlib|collections\.abc)\.[\w.]*\.?(?=[A-Z])", "", _raw(value)
-    )
+    text = _bare(_raw(value))
     text = re.sub(r"<(?:built-in )?function (\w+)(?: at 0x\w+)?>", r"\1", text)
     text = re.sub(r"<(\w+\.\w+): [^>]*>", r"\1", text).removesuffix(" -> None")
     text = text.replace("(self, ", "(").replace("(self)", "()").replace("(cls, ", "(")
@@ -154,6 +152,26 @@ def _signature(value: Any) -> str:
     inside, _, back = text.rpartition(")") if " -> " not in text else _before_answer(text)
     pieces = _split(inside.removeprefix("("))
     return "(\n" + "".join(f"    {piece},\n" for piece in pieces) + f"){back}"
+
+
+def _bare(text: str) -> str:
+    """Types without their modules and without the bounds of `Annotated`."""
+    text = re.sub(r"\b(?:nostr_client|pathlib|collections\.abc|typing)\.(?:\w+\.)*", "", text)
+    while found := re.search(r"\b(Annotated|Optional)\[", text):
+        inside, rest = _bracketed(text[found.end() :])
+        ending = " | None" if found[1] == "Optional" else ""
+        text = f"{text[: found.start()]}{_split(inside)[0]}{ending}{rest}"
+    return text
+
+
+def _bracketed(text: str) -> tuple[str, str]:
+    """Return what an open bracket encloses, and the text after the closing bracket."""
+    depth = 1
+    for at, sign in enumerate(text):
+        depth += (sign == "[") - (sign == "]")
+        if depth == 0:
+            return text[:at], text[at + 1 :]
+    return text, ""
 
 
 def _before_answer(text: str) -> tuple[str, str, str]:
@@ -186,17 +204,45 @@ def _ours(value: type) -> list[type]:
 
 
 def _fields(value: type) -> Iterator[Field]:
-    """Yield annotated attributes in order, with the text below each; of a class that has them."""
+    """Yield the fields of a class that has them, each once, with the text below or within each."""
     if not hasattr(value, "__struct_fields__") and not hasattr(value, "__dataclass_fields__"):
         return
+    parameters = inspect.signature(value).parameters
+    found: dict[str, Field] = {}
     for one in _ours(value):
         body = _class_body(one)
         for node, after in zip(body, [*body[1:], None], strict=True):
             if isinstance(node, ast.AnnAssign) and not ast.unparse(node.target).startswith("_"):
-                default = "" if node.value is None else ast.unparse(node.value)
-                default = "" if default.startswith("field(") else default
-                type_ = ast.unparse(node.annotation)
-                yield Field(ast.unparse(node.target), type_, default, _below(after))
+                name = ast.unparse(node.target)
+                made = _field(node, _below(after), parameters[name])
+                known = found.get(name, made).text
+                found[name] = made._replace(text=made.text or known)
+    yield from found.values()
+
+
+def _field(node: ast.AnnAssign, text: str, parameter: inspect.Parameter) -> Field:
+    type_, default = parameter.annotation, "" if node.value is None else ast.unparse(node.value)
+    if isinstance(node.value, ast.Name | ast.Call) and isinstance(
+        parameter.default, str | int | float
+    ):
+        default = repr(parameter.default)
+    return Field(
+        ast.unparse(node.target),
+        ast.unparse(node.annotation) if isinstance(type_, str) else _type(type_),
+        "" if default.startswith("field(") else default,
+        text or _description(type_),
+    )
+
+
+def _type(annotation: Any) -> str:
+    return _bare(inspect.formatannotation(annotation))
+
+
+def _description(annotation: Any) -> str:
+    """The description of a field in its `Meta`, as a sentence."""
+    texts = [one.description for one in getattr(annotation, "__metadata__", ())]
+    found = next((one for one in reversed(texts) if one), "")
+    return f"{found[:1].upper()}{found[1:]}." if found else ""
 
 
 def _members(value: type) -> Iterator[Field]:

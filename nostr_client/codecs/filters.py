@@ -121,10 +121,10 @@ class Filter:
         return _encoder.encode(self.to_dict()).decode()
 
     def cache_key(self) -> str:
-        """Return a text that is the same for all filters that match the same way.
+        """Return a text that is the same for filters with the same conditions in another order.
 
         In this text, keys and values are sorted and without repetition. Do not use the text as a
-        key for HyperLogLog registers: their offset depends on the original order.
+        key for HyperLogLog registers, because their offset depends on the original order.
         """
         fields = {
             key: sorted(set(value)) if isinstance(value, list) else value
@@ -169,7 +169,7 @@ class Filter:
         return self.since is not None and self.until is not None and self.since > self.until
 
     def matches(self, event: Event) -> bool:
-        """Return True if the event meets every condition. The method ignores `limit` and `search`."""
+        """Return True if the event meets all conditions. Ignores `limit` and `search`."""
         ids, authors, kinds = self._sets
         if kinds is not None and event.kind not in kinds:
             return False

@@ -261,7 +261,7 @@ class KeySigner:
         return [self.sign_now(one) for one in templates]
 
     async def sign(self, template: EventTemplate) -> VerifiedEvent:
-        """Return a signed event, as `sign_now` does. The method never waits. Raises InvalidEvent."""
+        """Return a signed event, as `sign_now` does. Never waits. Raises InvalidEvent."""
         return self.sign_now(template)
 
     def __repr__(self) -> str:

@@ -35,7 +35,7 @@ class ClaimSummary(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     events_read: int = 0
     """How many events the client read."""
     bytes_read: int = 0
-    """The bytes that the client received while it read events."""
+    """How many bytes the client received while it read events."""
     last_read: int | None = None
     """The Unix time up to which the relay's events are known. None if the client did not read all
     of them."""
@@ -50,7 +50,7 @@ class ClaimSummary(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A merged number, and the interval that holds the true number.
+    """A merged number with an interval around it.
 
     `low` and `high` bound the true number over the relays that answered. How sure the interval is
     depends on the source of the number:

@@ -314,8 +314,8 @@ def reactions(target: str) -> Query:
 def reposts(target: str) -> Query:
     """Count the reposts of an event or an address (NIP-18).
 
-    The query asks for kinds 6 and 16, because an event id does not show the kind of its event. For
-    an address, the query asks for kind 16 only.
+    For an event, the query asks for kinds 6 and 16, because an event id does not show the kind of
+    its event. For an address, the query asks for kind 16 only.
     """
     found = nip19.event_or_address(target)
     if ":" in found:

@@ -126,7 +126,7 @@ class CountResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unit(self) -> CountUnit:
-        """What `value` counts: distinct authors or events. The query decides this (`Query.unit`)."""
+        """What `value` counts, distinct authors or events. `Query.unit` decides this."""
         return self.merged.unit
 
     @property

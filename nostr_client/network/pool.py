@@ -381,8 +381,8 @@ class RelayPool:
     ) -> Subscription:
         """Open one subscription over many relays.
 
-        Each event comes once, from the relay that sends it first. The subscription ends when every
-        relay has ended its part. Raises InvalidRelayURL.
+        Each event comes once, from the relay that sends it first. The iteration ends when no relay
+        can send more events. Raises InvalidRelayURL.
         """
         taking_part = list({relay.url: relay for relay in map(self._asked, relays)}.values())
         limits = self.options.limits

@@ -313,7 +313,7 @@ class Relay:
     def feed(self, queue: EventQueue) -> None:
         """Put the events of this relay into a queue. Several relays may share a queue.
 
-        If the queue is not live and the relay is disconnected, the relay's part ends at once.
+        If the queue is not live and the relay is disconnected, the relay adds no events.
         """
         queue.attach(self.url, SubscriptionTally(), lambda: self._release(queue))
         session = self._supervisor.session

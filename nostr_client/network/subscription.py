@@ -42,8 +42,8 @@ class Subscription:
     """Iterates over verified events. `Relay.subscribe` and `RelayPool.subscribe` make it.
 
     Use the subscription as an async context manager, or call `close()`. Both send CLOSE. The
-    iteration ends when every relay has ended its part. If every relay ended with an error, the
-    iteration raises the first error after the last queued event.
+    iteration ends when no relay can send more events. If every relay failed, the iteration raises
+    the first error after the last queued event.
     """
 
     def __init__(self, queue: EventQueue, verifier: Verifier, limits: Limits) -> None:
@@ -68,7 +68,7 @@ class Subscription:
         return self._queue.closed
 
     def ration(self, size: int) -> None:
-        """Accept only events with `size` bytes in total.
+        """Accept events up to `size` bytes in total.
 
         After this limit, the relay must wait until the subscription is closed.
         """
@@ -126,12 +126,12 @@ class Subscription:
         return result
 
     async def stored(self) -> None:
-        """Wait until every relay has sent EOSE or has ended. Safe to cancel."""
+        """Wait until every relay has sent EOSE or can send no more events. Safe to cancel."""
         await self._queue.stored()
 
     @property
     def error(self) -> RelayError | None:
-        """The error of the first relay if every relay ended with an error, else None."""
+        """The error of the first relay if every relay failed, else None."""
         errors = [source.error for source in self.sources.values()]
         return errors[0] if errors and all(errors) else None
 
@@ -158,7 +158,7 @@ class Subscription:
         return sum([source.tally.bytes for source in self.sources.values()])
 
     def statistics(self) -> SubscriptionStats:
-        """Return numbers about the events of all relays. `sources` has the numbers of each relay."""
+        """Return statistics of all relays. `sources` has the statistics of each relay."""
         sources = list(self.sources.values())
         tallies = [source.tally for source in sources]
         return SubscriptionStats(

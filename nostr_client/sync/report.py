@@ -15,7 +15,7 @@ class SyncStatus(StrEnum):
 
     RUNNING = "running"
     """The sync has not ended. Nothing has been left out so far."""
-    COMPLETE = "complete"  # the sets are equal, as far as the direction and our store's rules go
+    COMPLETE = "complete"
     """Both sides have the same events, as far as the direction and the store's rules allow."""
     PARTIAL = "partial"
     """Some events were left out. `reason` says why."""

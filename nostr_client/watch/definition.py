@@ -80,57 +80,61 @@ class Watch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     A watch has either `query` and `target`, or `filters`.
     """
 
-    name: Annotated[Name, Meta(description="what you call it")]
+    name: Annotated[Name, Meta(description="name of the watch")]
     query: Annotated[QueryName | None, Meta(description="a canonical query")] = None
     target: Annotated[
-        str, Meta(max_length=4096, description="whom or what it is about: npub, nevent, naddr, hex")
+        str, Meta(max_length=4096, description="target of the query: npub, nevent, naddr or hex")
     ] = ""
     filters: Annotated[
         tuple[FilterObject, ...],
-        Meta(max_length=10, description="instead of a query: NIP-01 filters, OR'd"),
+        Meta(
+            max_length=10,
+            description="NIP-01 filters, instead of a query; an event matches if any matches",
+        ),
     ] = ()
     relays: Annotated[
-        tuple[Url, ...], Meta(max_length=200, description="whom to ask; empty: relays.default")
+        tuple[Url, ...], Meta(max_length=200, description="relays to ask; if empty, relays.default")
     ] = ()
     excluded: Annotated[
         tuple[Url, ...],
-        Meta(max_length=200, description="relays that are asked, and left out of the number"),
+        Meta(max_length=200, description="relays to ask, but to exclude from the number"),
     ] = ()
     trusted: Annotated[
         tuple[Url, ...],
-        Meta(max_length=200, description="believed whatever tests say, as are relays.trusted"),
+        Meta(max_length=200, description="relays to believe without a test, as relays.trusted"),
     ] = ()
     policy: Annotated[
         Policy | None,
-        Meta(description="what happens to claims that cannot be true; unset: relays.trust"),
+        Meta(description="what happens to claims that cannot be true; if unset, relays.trust"),
     ] = None
     interval: Annotated[
-        Duration, Meta(description=f"how often each relay is asked; {LEAST} at least")
+        Duration, Meta(description=f"time between two requests to a relay, at least {LEAST}")
     ] = duration(INTERVAL)
-    live: Annotated[bool, Meta(description="also listen for new events between two questions")] = (
-        True
-    )
-    keep: Annotated[bool, Meta(description="store the events that arrive live")] = False
+    live: Annotated[bool, Meta(description="subscribe to new events between two requests")] = True
+    keep: Annotated[bool, Meta(description="store the events of the subscription")] = False
     within: Annotated[
         str,
         Meta(
             max_length=2048,
-            description="also count the people within the web of trust of this key: npub1… for "
-            "those it follows, npub1…:2 also for those whom they follow",
+            description="also count the people in the web of trust of this key: npub1… for the "
+            "people whom the key follows, npub1…:2 also for those whom they follow",
         ),
     ] = ""
     merged: Annotated[
         bool,
-        Meta(description="the agent's local relay answers COUNT with its number, on /merged"),
+        Meta(description="answer COUNT with this number, at /merged of the agent's relay"),
     ] = False
     providers: Annotated[
         tuple[Annotated[str, Meta(min_length=1, max_length=200)], ...],
         Meta(
             max_length=20,
-            description="keys whose assertions (NIP-85) an agent shows beside the number",
+            description="keys whose assertions (NIP-85) the agent shows beside the number",
         ),
     ] = ()
-    alerts: Annotated[tuple[AlertSpec, ...], Meta(max_length=16)] = ()
+    alerts: Annotated[
+        tuple[AlertSpec, ...],
+        Meta(max_length=16, description="alerts about the number or its relays"),
+    ] = ()
 
     @property
     def question(self) -> Query:
