@@ -424,8 +424,9 @@ class NostrClient:
           declaration, the result is empty. The relays can see whom the user trusts.
 
         The method takes at most two times `Timeouts.group`. Raises InvalidInput if no assertion can
-        answer the query, without a provider or a user, or if the private part cannot be decrypted.
-        Raises MissingExtra, NoRelays or StoreError. Safe to cancel.
+        answer the query, or if neither a provider nor a user is given. Raises InvalidInput also if
+        the private part cannot be decrypted. Raises MissingExtra, NoRelays or StoreError. Safe to
+        cancel.
         """
         from nostr_client.assertions import reading
         from nostr_client.codecs import nip19

@@ -314,8 +314,8 @@ def reactions(target: str) -> Query:
 def reposts(target: str) -> Query:
     """Count the reposts of an event or an address (NIP-18).
 
-    For an event, the query asks for kinds 6 and 16, because an event id does not show the kind of
-    its event. For an address, the query asks for kind 16 only.
+    For an event, the query asks for kinds 6 and 16, because an id does not show the event's kind.
+    For an address, the query asks for kind 16 only.
     """
     found = nip19.event_or_address(target)
     if ":" in found:
@@ -329,7 +329,7 @@ def replies(target: str) -> Query:
 
 
 def quotes(target: str) -> Query:
-    """Count the quotes of an event: events of kinds 1 and 1111 that name the event in a `q` tag."""
+    """Count the quotes of an event: events of kind 1 or 1111 with the event in a `q` tag."""
     found = nip19.event_or_address(target)
     return _canonical("quotes", found, "#q", [kinds.TEXT_NOTE, kinds.COMMENT])
 

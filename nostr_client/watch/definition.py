@@ -116,8 +116,8 @@ class Watch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         str,
         Meta(
             max_length=2048,
-            description="also count the people in the web of trust of this key: npub1… for the "
-            "people whom the key follows, npub1…:2 also for those whom they follow",
+            description="also count the authors in a web of trust: npub1… for the people whom "
+            "this key follows, npub1…:2 for their follows too",
         ),
     ] = ""
     merged: Annotated[

@@ -108,8 +108,8 @@ def _in_order(relays: Iterable[str], wanted: Sequence[str]) -> tuple[str, ...]:
 class RelayChoice:
     """How the client chooses relays for a target (NIP-65).
 
-    URLs may be written in any form. Raises InvalidRelayURL for a bad URL, InvalidIdentifier for a
-    bad key of a monitor, and InvalidInput if `most` is below 1.
+    URLs may be written in any form. Raises InvalidRelayURL for a bad URL and InvalidIdentifier for
+    a bad key of a monitor. Raises InvalidInput if `most` is below 1.
     """
 
     own: tuple[str, ...] = ()
