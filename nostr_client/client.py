@@ -179,8 +179,8 @@ class NostrClient:
     ) -> CountResult:
         """Count over many relays (NIP-45) and return one number, with a claim for each relay.
 
-        The method returns at the deadline at the latest. If a relay fails, its claim has the
-        status.
+        The method returns at the deadline at the latest. If a relay fails, the status in its claim
+        says why.
 
         - `timeout`: seconds for all relays.
         - `read`: overrides the client's `read`.
@@ -188,8 +188,8 @@ class NostrClient:
           Only zaps allow this option. The wallets' servers see the request. `CountResult.verified`
           has the result.
         - `enough`: a share of all people, such as 0.1. The client asks relays in the order of their
-          expected contribution. The client stops when the other relays together add less than this
-          share. This option needs stored claims of earlier counts.
+          expected contribution. The client stops when the remaining relays together can add less
+          than this share. This option needs stored claims of earlier counts.
         - `within`: a web of trust, written as `me`, `npub1...` or `npub1...:2`.
           `CountResult.within` then has the number of authors in this web. The web of `npub1...` has
           the people whom this key follows. With `:2`, the web also has the people whom they follow.
@@ -200,7 +200,7 @@ class NostrClient:
 
         Raises InvalidInput without a relay, for a bad query, or if the store lacks the follow list.
         Raises NoRelays if no relay of the target's author was found. Raises StoreError or one of
-        its kinds if the store of claims fails. Safe to cancel.
+        its subclasses if the store of claims fails. Safe to cancel.
         """
         asked = query if isinstance(query, Query) else make_query(query)
         await self._open_store()
@@ -602,7 +602,7 @@ class NostrClient:
 
         The client never uploads protected events (NIP-70) of other people. `held_back` in the
         report counts the events that the client did not upload for these reasons. If a relay fails,
-        its report has the status.
+        the status in its report says how far the sync got.
 
         Raises InvalidInput or StoreError. Safe to cancel: stored events stay, and the next sync
         continues.
@@ -636,12 +636,14 @@ class NostrClient:
         include_others: bool = False,
         on_progress: OnProgress | None = None,
     ) -> SyncReport:
-        """Copy the events that `second` lacks from `first` to `second`, without a store.
+        """Copy events from one relay to another, without a store.
 
-        With the direction `up`, the client copies from `second` to `first`. The rules for uploads,
-        the statuses and the errors raised are the same as in `sync`. If the client has a store, the
-        store remembers which events a relay refused or withheld. The store keeps none of the
-        copied events.
+        The client copies the events of `first` that `second` lacks. With the direction `up`, the
+        client copies from `second` to `first`. Uploads follow the rules of `sync`. If the client
+        has a store, the store remembers which events a relay refused or withheld. The store keeps
+        none of the copied events.
+
+        Raises InvalidInput or StoreError. Safe to cancel.
         """
         from nostr_client.sync.mirror import mirror
 
@@ -680,9 +682,9 @@ class NostrClient:
         - `budget`: the most that the client reads for one relay and kind if the relay cannot
           compare ids.
 
-        Events in the store count as known events. If a relay fails, its cell has the reason.
-        `sync.coverage` describes the result. Raises InvalidInput without a relay, NoRelays if no
-        relay list was found, or StoreError. Safe to cancel.
+        The result has a cell for each relay and kind. If a relay fails, its cells have the reason.
+        The comparison includes the events in the store. Raises InvalidInput without a relay,
+        NoRelays if no relay list was found, or StoreError. Safe to cancel.
         """
         coverage = await self._coverages()
         named = self._chosen(relays or None) if relays or not written else []

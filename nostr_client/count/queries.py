@@ -256,7 +256,7 @@ class Query(msgspec.Struct, frozen=True, dict=True):
     def from_dict(cls, fields: Mapping[str, Any]) -> Query:
         """Read a query from the values that `to_dict` returned. `author` and `hints` may be added.
 
-        Raises InvalidInput or one of its kinds, KeyError or TypeError.
+        Raises InvalidInput or one of its subclasses, KeyError or TypeError.
         """
         filters = tuple(Filter.from_json(one) for one in fields["filters"])
         hints = tuple(fields.get("hints", ()))

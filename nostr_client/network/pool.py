@@ -170,8 +170,8 @@ class RelayPool:
     def name(self, urls: Iterable[str]) -> None:
         """Record that the user named these relays, so that the pool signs AUTH for them.
 
-        The pool also records how the user writes their URLs. The relays no longer count as
-        `unnamed`, or as relays that only strangers named. Raises InvalidRelayURL.
+        The pool also records how the user writes their URLs. The relays are then the user's own,
+        even if they were `unnamed` or only strangers named them. Raises InvalidRelayURL.
         """
         for url in urls:
             self.spell([url])
