@@ -149,6 +149,47 @@ async def test_mentions_go_where_those_read_whom_they_mention() -> None:
                 assert (await client.plan_repair(found)).steps == ()
 
 
+async def test_deletions_go_whatever_kinds_are_compared() -> None:
+    one, two = FaultyRelay(Deletes(), events=NOTES), FaultyRelay(Deletes(), events=[DELETION])
+    elsewhere = made(62, 150 * 86_400, ("relay", "wss://elsewhere.example"))
+    async with one, two:
+        vanish = made(62, 200 * 86_400, ("relay", one.url))  # older than every note
+        two.events += [vanish, elsewhere]
+        args = ("coverage", NPUB, "-k", "1", "-r", one.url, "-r", two.url, "--repair", "--yes")
+        done = await nostr_client(*args)
+        assert done.code == 0, done.err
+    sent = [message[1]["id"] for message in one.received if message[0] == "EVENT"]
+    assert sent == [DELETION.id, vanish.id]
+    assert "1 event: a request to vanish from other relays" in done.err
+    assert GONE.id not in ids(two)
+
+
+class NoReactions(Deletes):
+    """Refuses to be read for kind 7."""
+
+    async def on_req(self, peer: Peer, message: list[Any]) -> None:
+        if message[2].get("kinds") == [7]:
+            await peer.send("CLOSED", message[1], "restricted: no reactions")
+            return
+        await super().on_req(peer, message)
+
+    async def on_neg_open(self, peer: Peer, message: list[Any]) -> None:
+        await peer.send("NEG-ERR", message[1], "blocked: not now")
+
+
+async def test_a_relay_gets_the_kinds_that_were_compared_and_the_plan_names_the_others() -> None:
+    liked = made(7, 100, ("e", NOTES[0].id))
+    one, two = FaultyRelay(Deletes(), events=[*NOTES, liked]), FaultyRelay(NoReactions())
+    async with one, two:
+        args = ("coverage", NPUB, "-k", "1", "-k", "7", "-r", one.url, "-r", two.url, "--repair")
+        planned = await nostr_client(*args, "--dry-run")
+        told = json.loads((await nostr_client(*args, "--dry-run", "--json")).out)
+        await nostr_client(*args, "--yes")
+    assert f"{two.url} gets nothing of kinds not compared to the end: 7" in planned.err
+    assert told["plan"]["not_compared"] == [{"relay": two.url, "kinds": [7]}]
+    assert ids(two) == {one.id for one in NOTES}
+
+
 class Stops(Deletes):
     """Takes seven events, and answers no further one before it is `free`."""
 

@@ -30,6 +30,13 @@ from nostr_client.sync.coverage.matrix import (
 )
 from nostr_client.sync.coverage.reading import read_held
 from nostr_client.sync.coverage.sampling import sampled
+from nostr_client.sync.coverage.unmoved import (
+    is_expired,
+    is_kept_back,
+    looked_up,
+    stays,
+    unread,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -80,15 +87,15 @@ async def look(
     default nobody can foresee them. A failure of a relay is a reason in its cell, not an exception.
     Raises StoreError. Safe to cancel.
     """
-    looking = _Looking(question, relays, store, budget or ReadBudget())
+    looking = _Looking(question, relays, store, budget or ReadBudget(), int(now()))
     rand = rand or random.SystemRandom()
     ids = IdComparison(store, memory, options, now, rand)
-    for kind in question.kinds:
+    # Requests to delete and to vanish decide what counts, and what a repair may send.
+    for kind in (*question.kinds, *sorted(READ.difference(question.kinds))):
         await looking.kind(kind, ids)
-    if READ - set(question.kinds):
-        await looking.requests()
     await looking.vanished()
     await looking.test(rand)
+    await looking.unmoved()
     return looking.coverage()
 
 
@@ -101,7 +108,9 @@ class _Looking:
         relays: Sequence[tuple[str, Relay]],
         store: EventStore | None,
         budget: ReadBudget,
+        now: int,
     ) -> None:
+        self._now = now
         self._question = question
         self._relays = relays
         self._store = store
@@ -125,23 +134,6 @@ class _Looking:
         async with task_group() as group:
             for name, relay in left:
                 group.create_task(self._by_events(name, relay, kind, filter))
-
-    async def requests(self) -> None:
-        """Read requests to delete and to vanish of kinds that are not asked for: they decide what
-        counts, and what a repair may send."""
-        asked = self._question
-        kinds = sorted(READ - set(asked.kinds))
-        filter = Filter(authors=[asked.author], kinds=kinds, since=asked.since)
-        if self._store is not None:
-            self._take(await self._store.query([filter]))
-        async with task_group() as group:
-            tasks = [
-                group.create_task(read_held(relay, filter, self._budget))
-                for name, relay in self._relays
-                if name not in self._out
-            ]
-        for task in tasks:
-            self._take(task.result().events.values())
 
     async def vanished(self) -> None:
         """Ask each relay from which the author vanished what it serves from before the request.
@@ -183,8 +175,15 @@ class _Looking:
         self._tested = found.tested
         self._take(found.events.values())
 
+    async def unmoved(self) -> None:
+        """Look up events that some relay lacks, to know which of them no repair moves."""
+        gaps, asked = unread(self.coverage()), self._question
+        found = await looked_up(gaps, dict(self._relays), self._store)
+        self._take(one for one in found if asked.of(one.kind).matches(one))
+
     def coverage(self) -> Coverage:
         """Return the matrix of the answers."""
+        known = self._events.values()
         return covered(
             self._question.author,
             self._cells,
@@ -194,6 +193,8 @@ class _Looking:
             tested=self._tested,
             vanished=self._vanished,
             vanish_doubt=self._vanish_doubt,
+            protected=frozenset(one.id for one in known if is_kept_back(one)),
+            expired=frozenset(one.id for one in known if is_expired(one, self._now)),
             since=self._question.since,
         )
 
@@ -233,8 +234,8 @@ class _Looking:
         held = await read_held(relay, filter, self._budget)
         if held.why and not held.events and relay.status is not RelayStatus.CONNECTED:
             self._out[name] = held.why
-        if is_read(kind):
-            self._take(held.events.values())
+        taken = held.events.values()
+        self._take(one for one in taken if is_read(kind) or stays(one, self._now))
         self._cells[name][kind] = CoverageCell(
             held=frozenset(held.events), whole=not held.why, by="events", why=held.why
         )
