@@ -56,7 +56,8 @@ async def check_relay(
 
     `signer` answers AUTH if the relay asks for it; `write`: a few events of that key are written
     and deleted again; the deletion requests remain there. `wait`: seconds of silence that end a
-    request. `most`: messages at most. Raises InvalidRelayURL, and NetworkError if no connection can be made. Safe to cancel.
+    request. `most`: messages at most. Raises InvalidRelayURL, and NetworkError if no connection can
+    be made. Safe to cancel.
     """
     options = options or Options()
     transport = Transport(options)
