@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import time
 from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import pytest
 
 from nostr_client.client import NostrClient
 from nostr_client.codecs.event import Event, EventTemplate
@@ -20,6 +23,8 @@ from tests.running import nostr_client, started
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from nostr_client.codecs.filters import Filter
 
 OWN = KeySigner(bytes(31) + b"\x51")
 FRIEND = KeySigner(bytes(31) + b"\x52")
@@ -123,6 +128,27 @@ async def test_the_store_gives_what_no_relay_has(tmp_path: Path) -> None:
         assert (found.held(empty.url, 1), len(found.union(1))) == (0, 4)
         await client.repair(await client.plan_repair(found))
     assert ids(empty) == {one.id for one in (*NOTES[:4], PROFILE)}
+
+
+@pytest.mark.parametrize("batches", [1, 30])
+async def test_a_store_that_fills_meanwhile_hides_nothing(tmp_path: Path, batches: int) -> None:
+    """A sync runs beside: what the store has got meanwhile is not what the relay lacks."""
+    full = FaultyRelay(SpeaksNeg(), events=NOTES)
+    arriving = [NOTES[at::batches] for at in range(batches)]
+    async with full, await SqliteStore.open(tmp_path / "store.db") as store:
+        items = store.negentropy_items
+
+        async def then_more(filter: Filter) -> Any:
+            found = await items(filter)
+            if arriving:
+                await store.save([verify(one) for one in arriving.pop()])
+            return found
+
+        with mock.patch.object(store, "negentropy_items", then_more):
+            async with NostrClient([full.url], store=store) as client:
+                found = await client.coverage(Look(author=OWN.pubkey, kinds=(1,)))
+    assert found.lacking(full.url, 1) == frozenset()
+    assert found.held(full.url, 1) == len(NOTES)
 
 
 async def test_mentions_go_where_those_read_whom_they_mention() -> None:

@@ -56,6 +56,10 @@ MOST_VANISHED: Final = 100
 ignores the request."""
 
 
+_TRIES: Final = 3
+"""Comparisons by ids of one kind while the store changes; then events are read instead."""
+
+
 class Look(msgspec.Struct, frozen=True, kw_only=True):
     """What to look for: an author (hex), kinds, and a start time (Unix seconds, None: all)."""
 
@@ -199,7 +203,7 @@ class _Looking:
         )
 
     async def _look_here(self, kind: int, filter: Filter) -> None:
-        """Return the ids in the store."""
+        """Note the ids in the store."""
         if self._store is None:
             return
         if is_read(kind):
@@ -219,9 +223,19 @@ class _Looking:
     async def _by_ids(
         self, kind: int, filter: Filter, ids: IdComparison, relays: Sequence[tuple[str, Relay]]
     ) -> list[tuple[str, Relay]]:
-        """Compare by NIP-77; return the relays that did not come to the end."""
+        """Compare by NIP-77; return the relays that did not come to the end.
+
+        What a relay has is known beside what the store has, and a sync may fill the store now.
+        """
         largest_first = sorted(relays, key=lambda one: -self._known_of(one[0]))
-        found = await ids.held(filter, largest_first, self._local.get(kind, frozenset()))
+        for _ in range(_TRIES):
+            local = self._local.get(kind, frozenset())
+            found = await ids.held(filter, largest_first, local)
+            await self._look_here(kind, filter)
+            if local == self._local.get(kind, frozenset()):
+                break
+        else:
+            found = {}
         for name, held in found.items():
             self._cells[name][kind] = CoverageCell(held=held, whole=True, by="ids")
         return [one for one in relays if one[0] not in found]
