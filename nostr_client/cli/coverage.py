@@ -300,6 +300,8 @@ def _remark(found: Coverage, relay: str) -> None:
         say(f"{clip(relay)} serves {least}{served}: {ids}{lacks}")
     elif doubt := found.vanish_doubt.get(relay):
         say(f"{clip(relay)} may serve events from before a request to vanish: {clip(doubt)}")
+    elif relay in found.vanished:
+        say(f"{clip(relay)} was asked to forget events (NIP-62): what it should have is not known")
     alone = sum(found.alone(relay, kind) for kind in found.kinds)
     if alone:
         say(f"{clip(relay)} names {plural(alone, 'event')} that nothing confirms: not counted")

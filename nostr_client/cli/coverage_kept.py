@@ -76,6 +76,9 @@ def _show(name: str, run: CoverageRun) -> None:
         say_what_the_store_lacks(run.known - sum(stored))
     for relay in run.relays:
         _remark(relay)
+        if run.known and relay.compared and relay.share is None:
+            what = "what it should have is not known, as after a request to vanish"
+            say(f"{clip(relay.relay)}: {what}")
     for one in run.repaired or ():
         say(f"{clip(one.relay)} took {one.taken} of {plural(one.planned, 'missing event')}")
 

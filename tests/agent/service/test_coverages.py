@@ -18,7 +18,9 @@ from agent.specs import CoverageSpec
 from nostr_client.codecs.event import EventTemplate
 from nostr_client.codecs.keys import KeySigner
 from nostr_client.codecs.nip19 import PublicKey
+from nostr_client.store.database import Database
 from nostr_client.sync.coverage import history
+from nostr_client.sync.coverage_report import HeldKind, KnownKind, RelayCoverage
 from tests.agent.service.kit import Running, an_agent, config_text, eventually
 from tests.faulty_relay import FaultyRelay
 from tests.negrelay import Invents, SpeaksNeg
@@ -217,6 +219,27 @@ async def test_a_relay_that_is_away_looks_the_same_live_and_stored(tmp_path: Pat
         return [line.split() for line in text.splitlines() if line.startswith("ws")]
 
     assert rows(stored.out) == rows(live.out) == [[one.url, "20", "100.0", "%"], [away, "?", "?"]]
+
+
+async def test_a_stored_share_that_is_not_known_has_a_reason(tmp_path: Path) -> None:
+    """A relay that was compared, of which it is not known what it should have; and one away."""
+    held = (HeldKind(kind=1, held=0, whole=True),)
+    run = schema.CoverageRun(
+        at=7.0,
+        author=OWN.pubkey,
+        kinds=(KnownKind(kind=1, known=3),),
+        relays=(
+            RelayCoverage(relay="wss://asked.example", share=None, kinds=held),
+            RelayCoverage(relay="wss://away.example", share=None, kinds=(), why="timed out"),
+        ),
+    )
+    async with await Database.open(tmp_path / "x.db", migrations=[history.COVERAGES]) as database:
+        await database.write(partial(history.add, name="home", run=run, question=""))
+    done = await nostr_client("coverage", "--store", f"{tmp_path}/x.db")
+    assert done.code == 0
+    assert "asked.example: what it should have is not known" in done.err
+    assert "away.example was not read to the end: timed out" in done.err
+    assert done.err.count("not known") == 1
 
 
 async def test_ids_that_one_relay_makes_up_fire_no_alert_about_another(tmp_path: Path) -> None:
