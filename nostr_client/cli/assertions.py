@@ -85,7 +85,7 @@ def assertions() -> None:
     default=0.0,
     show_default=True,
     metavar="PERCENT",
-    help="Publish a number again if it changed by more than this share.",
+    help="Publish a number again if it changed by more than this, such as 5%.",
 )
 @click.option(
     "--rank-of",
