@@ -472,6 +472,11 @@ class TallyApp(App[None]):
                 held, said = given, str(error)
         await self.push_screen_wait(Ask(title, hint, do, held=held, said=said))
 
+    def on_click(self, event: events.Click) -> None:
+        """Leave a dialog by a click beside it: the keys of a phone have no Escape."""
+        if self.screen.is_modal and event.widget is self.screen:
+            self.simulate_key("escape")
+
     def on_paste(self, event: events.Paste) -> None:
         """Text pasted onto the overview is something to watch."""
         if self.page_name == "overview" and self.screen is self.page and event.text.strip():

@@ -1,4 +1,4 @@
-"""Passing words and dialogs: neither covers the other, at any size."""
+"""Passing words and dialogs: neither covers the other at any size; a click beside closes them."""
 
 from __future__ import annotations
 
@@ -54,3 +54,16 @@ async def test_toasts_keep_no_key_and_no_click_from_a_question(
         assert not tui.app.screen.is_modal
         await tui.press("x", "y")
         await tui.until(lambda: name not in agent.watch_map)
+
+
+@pytest.mark.parametrize("key", ["question_mark", "d", "w", "a", "x", "colon"])
+async def test_a_click_beside_a_dialog_closes_it_and_does_nothing(
+    key: str, api: Served, agent: Recorded
+) -> None:
+    async with driving(api.api.url, (80, 30)) as tui:
+        await tui.press(key)
+        assert tui.app.screen.is_modal
+        await tui.pilot.click(offset=(0, 29))
+        await tui.until(lambda: not tui.app.screen.is_modal)
+        await tui.settled()
+    assert agent.asked == []
