@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from textual.widgets import Static
 from textual.widgets._toast import Toast
 
 from tests.tui import world
@@ -67,3 +68,16 @@ async def test_a_click_beside_a_dialog_closes_it_and_does_nothing(
         await tui.until(lambda: not tui.app.screen.is_modal)
         await tui.settled()
     assert agent.asked == []
+
+
+async def test_a_toast_that_passed_by_or_was_cut_is_read_again(
+    api: Served, agent: Recorded
+) -> None:
+    async with driving(api.api.url, (80, 24)) as tui:
+        await tui.press("m")
+        assert "No message has passed by yet." in tui.text()
+        tui.app.trouble(LONG)
+        await tui.press("escape", "m")
+        assert LONG.strip() in str(
+            tui.app.screen.query_one("VerticalScroll Static", Static).content
+        )
