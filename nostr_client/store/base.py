@@ -32,7 +32,7 @@ _OF_EVENTS: Final = ("event", "tag", "tomb", "vanished")
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """One difference between the derived tables and a rebuild of them, with its cause."""
+    """One difference between the derived tables and the events, with its cause."""
 
     table: str
     key: str

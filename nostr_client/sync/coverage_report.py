@@ -17,7 +17,11 @@ Share = Annotated[
 
 
 class HeldKind(msgspec.Struct, frozen=True, kw_only=True):
-    """How many of the known events of one kind a relay has; a lower bound unless `whole`."""
+    """The known events of one kind that a relay has.
+
+    - `held`: number of these events.
+    - `whole`: whether the relay was compared completely. If not, `held` is a lower bound.
+    """
 
     kind: int
     held: int
@@ -25,11 +29,12 @@ class HeldKind(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RelayCoverage(msgspec.Struct, frozen=True, kw_only=True):
-    """One relay. `share`: the part of the known events of all kinds that it has, None if unknown.
+    """The known events that one relay has.
 
-    `undeleted`: events that it serves although their author deleted them. `why`: the reason if it
-    was not compared to its end. `unconfirmed`: events that it names and nothing confirms; they
-    count nowhere.
+    - `share`: share of the known events of all kinds, from 0 to 1. It is null if unknown.
+    - `undeleted`: events that the relay still serves, although their author deleted them.
+    - `why`: why the relay was not compared completely.
+    - `unconfirmed`: events that the relay names without proof. They count nowhere.
     """
 
     relay: str
@@ -41,7 +46,11 @@ class RelayCoverage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KnownKind(msgspec.Struct, frozen=True, kw_only=True):
-    """How many events of one kind are known, over relays and store; `stored`: in the store."""
+    """The known events of one kind.
+
+    - `known`: number of distinct events on all relays and in the store.
+    - `stored`: number of these events in the store.
+    """
 
     kind: int
     known: int
@@ -49,7 +58,14 @@ class KnownKind(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RepairedRelay(msgspec.Struct, frozen=True, kw_only=True):
-    """What a repair did with one relay, in events: how many were planned, taken, and not."""
+    """The result of a repair for one relay, in numbers of events.
+
+    - `planned`: events to send.
+    - `taken`: events that the relay accepted.
+    - `had`: events that the relay already had.
+    - `refused`: events that the relay refused.
+    - `unsent`: events that the repair did not send.
+    """
 
     relay: str
     planned: int
@@ -60,7 +76,11 @@ class RepairedRelay(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CoverageRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A coverage at a time. `repaired`: what a repair after it did; None: none was made."""
+    """The result of one comparison of relays.
+
+    - `at`: time of the run.
+    - `repaired`: result of the repair after this run, or null without a repair.
+    """
 
     at: float
     author: str
