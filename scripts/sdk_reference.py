@@ -11,6 +11,8 @@ from dataclasses import is_dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import msgspec
+
 import nostr_client
 from nostr_client import counters, errors, hll, options
 from nostr_client.codecs import nip19
@@ -25,10 +27,15 @@ HEAD: Final = """# The SDK
 
 {made}
 
-Import every name of the first sections from `nostr_client`; it stays until a major version.
-`import nostr_client` also reaches the modules of the later sections, such as
-`nostr_client.counters`. Times are Unix seconds and sizes are bytes unless a text says otherwise.
-"Safe to cancel" means that a cancelled call leaves nothing half done.
+This page is for programmers who use the package `nostr_client`. Import the names of the first
+sections, up to "Store", from `nostr_client`. We remove such a name only in a major version.
+`import nostr_client` also makes the modules of the later sections available, such as
+`nostr_client.counters`.
+
+Times are in Unix seconds and sizes in bytes, unless a text says otherwise. "Safe to cancel" means
+that a cancelled call leaves no work half done. "A relay that a stranger names" is a relay that only
+other people's events name, such as a target's relay list. "Our own budget" is the client's limit
+for requests to one relay.
 """
 
 SECTIONS: Final[dict[str, tuple[str, ...]]] = {
@@ -236,12 +243,13 @@ def _plain(annotation: Any) -> Any:
 
 
 def _short(default: Any) -> Any:
-    """A default; `Name()` for options whose fields all have their defaults."""
-    return _Verbatim(f"{type(default).__name__}()") if _is_options(default) else default
+    """A default; `Name()` for an object whose fields all have their defaults."""
+    return _Verbatim(f"{type(default).__name__}()") if _has_defaults(default) else default
 
 
-def _is_options(value: Any) -> bool:
-    return is_dataclass(value) and not isinstance(value, type) and value == type(value)()
+def _has_defaults(value: Any) -> bool:
+    has_fields = is_dataclass(value) or isinstance(value, msgspec.Struct)
+    return has_fields and not isinstance(value, type) and value == type(value)()
 
 
 def _split(text: str) -> list[str]:
