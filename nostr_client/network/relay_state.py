@@ -66,9 +66,7 @@ class RelayStats(msgspec.Struct):
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
-    """What a relay supports, as its answers show. A value is None if no answer shows it yet.
-
-    A Relay accepts the values of an earlier run, and replaces each by a newer value.
+    """What a relay supports, as its answers show. A value is null if no answer shows it yet.
 
     - `count`: whether the relay answers COUNT.
     - `count_hint`: what the relay's HELLO says about COUNT.
