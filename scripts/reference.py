@@ -273,7 +273,7 @@ def _object(name: str, schema: dict[str, Any]) -> str:
     needed = schema.get("required", [])
     text, of_fields = _explained(inspect.cleandoc(schema.get("description", "")))
     if unknown := of_fields.keys() - schema["properties"].keys():
-        raise ValueError(f"{name} lists what is no field of it: {', '.join(unknown)}")
+        raise ValueError(f"{name} lists names that are not its fields: {', '.join(unknown)}")
     below = {one.name: one.text for one in _declared(name)}
     rows = [
         _row(
