@@ -218,7 +218,9 @@ def main() -> None:
             f"the same, slowest of {REACTIONS}", found["last_moved_s"], "s", at_most=TARGET_MOVED_S
         )
     else:
-        report.note("the CPU of another process is read from /proc, which Linux has")
+        report.note(
+            "This benchmark needs Linux: it reads the CPU time of another process from /proc."
+        )
     report.finish()
 
 

@@ -145,7 +145,7 @@ async def compare(report: Report, count: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         async with ours(folder) as (pid, url):
             await measure(report, "our relay", url, count)
-            report.note(f"our relay spent {cpu_of(pid):.1f} s of CPU")
+            report.note(f"Our relay used {cpu_of(pid):.1f} s of CPU time.")
     async with local_relay() as url:
         await measure(report, "LocalRelay", url, count)
 

@@ -114,7 +114,7 @@ def peers(report: Report) -> list[Peer]:
         try:
             make = importlib.import_module(module).HyperLogLog
         except ImportError:
-            report.note(f"{name} is not installed (extra `bench`)")
+            report.note(f"{name} is not installed. The extra `bench` installs it.")
             continue
         found.append(Peer(name, partial(make, 8), add, count))
     return found
@@ -188,7 +188,7 @@ def go_figures(report: Report) -> dict[str, float] | None:
     """go-nostr's own CPU seconds, best of five as ours; None with a note where it cannot run."""
     go = shutil.which("go")
     if go is None:
-        report.note("go is not installed: no figures of go-nostr")
+        report.note("go-nostr was not measured, because Go is not installed.")
         return None
     with tempfile.TemporaryDirectory(prefix="bench-go-") as folder:
         Path(folder, "main.go").write_text(GO_PROGRAM, "utf-8")
@@ -198,7 +198,7 @@ def go_figures(report: Report) -> dict[str, float] | None:
             run = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
             if run.returncode:
                 why = (run.stderr.strip().splitlines() or ["no reason given"])[-1]
-                report.note(f"go-nostr cannot be built: {why}")
+                report.note(f"go-nostr was not measured, because its build failed: {why}")
                 return None
     figures: dict[str, float] = json.loads(run.stdout)
     return figures
@@ -227,10 +227,10 @@ def main(argv: list[str] | None = None) -> int:
     merge = merges(report, rivals)
     estimate = estimates(report, rivals, SIZES[:1] if quick else SIZES)
     if quick:
-        report.note("go-nostr is compared in the full run only")
+        report.note("Only the full run measures go-nostr.")
     else:
         against_go(report, batch, merge, estimate)
-    report.note("HLL keeps its last cardinality; its estimate is then a lookup")
+    report.note("The package HLL stores its last estimate, so a repeated estimate is a lookup.")
     report.finish()
     return 0
 

@@ -150,7 +150,7 @@ def nostr_tools(report: Report) -> Callable[[list[str], tuple[int, int]], dict[s
 
         packages()
     except BaseException as error:  # noqa: BLE001  pytest's own skip is no Exception
-        report.note(f"nostr-tools is not here: {error}")
+        report.note(f"nostr-tools was not measured: {error}")
         return None
 
     def run(files: list[str], limits: tuple[int, int]) -> dict[str, float]:
@@ -163,7 +163,7 @@ def nostr_tools(report: Report) -> Callable[[list[str], tuple[int, int]], dict[s
 def compare(report: Report, folder: Path, quick: bool) -> None:
     javascript = nostr_tools(report)
     if not PROGRAM:
-        report.note("NEGENTROPY_PROGRAM names no other implementation: compared with JavaScript")
+        report.note("NEGENTROPY_PROGRAM is not set, so the peer is the JavaScript implementation.")
     for count in QUICK_SIZES if quick else SIZES:
         for case in CASES:
             both = sides(count, case)

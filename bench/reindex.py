@@ -117,7 +117,7 @@ def peers(report: Report, name: str, file: Path, millions: float) -> None:
             try:
                 done = Watched(partial(subprocess.run, command, check=True, capture_output=True))
             except subprocess.CalledProcessError as error:
-                report.note(f"{peer} is not here or failed: {error.stderr[-200:]!r}")
+                report.note(f"{peer} is not installed or failed: {error.stderr[-200:]!r}")
                 continue
         report.figure(f"{name}, {peer}: wall", done.wall, "s")
         report.figure(f"{name}, {peer}: CPU per million events", done.cpu / millions, "s")
@@ -151,7 +151,7 @@ def main() -> None:
     report, millions = Report("reindex", options), count / 1e6
     report.versions("pyspark", "duckdb", "polars")
     if options.quick:
-        report.note("the quick form leaves Spark out: Java alone would take most of its time")
+        report.note("The quick run omits Spark, because starting Java takes most of the time.")
     archive, store = archive_of(count), store_of(count)
     with_spark = not options.quick
     source = inputs.archive("jsonl", [str(archive)])
@@ -161,9 +161,7 @@ def main() -> None:
     engines(report, "store", source, millions, spark=with_spark)
     with tempfile.TemporaryDirectory() as name:
         peers(report, "store", parquet_of(store, Path(name)), millions)
-    report.note(
-        f"{count:,} events, 9.2 tags each; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
-    )
+    report.note(f"The data are {count:,} events with 9.2 tags each.")
     report.finish()
 
 

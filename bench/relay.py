@@ -216,14 +216,14 @@ def _after_listening(line: str) -> str:
 async def compare(report: Report, size: int) -> None:
     """All three, one after the other."""
     mine = await ours(size)
-    report.note(f"ours on the wall: {_per_second(mine.wall)}")
+    report.note(f"By wall time, our relay answered {_per_second(mine.wall)}.")
     for name, run in (("LocalRelay", local_relay), ("nostr-relay", nostr_relay)):
         try:
             theirs = await run(size)
         except pytest.skip.Exception as reason:
-            report.note(f"{name}: {reason}")
+            report.note(f"{name} was not measured: {reason}")
             continue
-        report.note(f"{name} on the wall: {_per_second(theirs.wall)}")
+        report.note(f"By wall time, {name} answered {_per_second(theirs.wall)}.")
         for what, rate in theirs.cpu.items():
             report.rate(what, mine.cpu[what], peer=name, theirs=rate, unit="/s CPU")
 
@@ -281,7 +281,7 @@ async def crowd(report: Report, connections: int, events: int) -> None:
     beside = f"beside {connections} deaf readers of {events} MB"
     report.figure(f"slowest small REQ {beside}", max(times), "s", at_most=SLOWEST_S)
     report.figure(f"memory {beside}", memory / 1e6, "MB", at_most=MOST_BYTES / 1e6)
-    report.note(f"of {len(times):,} small REQs half took {median(times) * 1e3:.1f} ms or less")
+    report.note(f"The median of {len(times):,} small REQs was {median(times) * 1e3:.1f} ms.")
 
 
 def _per_second(rates: dict[str, float]) -> str:
@@ -297,7 +297,9 @@ def main() -> None:
         asyncio.run(compare(report, 1_000 if options.quick else 10_000))
         asyncio.run(crowd(report, *((16, 40) if options.quick else (64, 120))))
     else:
-        report.note("the CPU of another process is read from /proc, which Linux has")
+        report.note(
+            "This benchmark needs Linux: it reads the CPU time of another process from /proc."
+        )
     asyncio.run(hot(report, 6_000 if options.quick else 60_000))
     report.finish()
 

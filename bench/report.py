@@ -134,7 +134,9 @@ class Report:
         """Note the versions of peers from PyPI, as far as they are installed."""
         known = {d.name: d.version for d in map(_installed, distributions) if d is not None}
         if known:
-            self.note("versions: " + ", ".join(f"{name} {at}" for name, at in known.items()))
+            self.note(
+                f"Versions of the peers: {', '.join(f'{name} {at}' for name, at in known.items())}."
+            )
 
     def finish(self) -> None:
         """Print the table and the notes, write the JSON."""

@@ -180,10 +180,12 @@ async def main() -> None:
             size = (await store.stats()).bytes / (await store.stats()).events
             report.figure("bytes an event on disk", size, "bytes", at_most=950)
             if peer is not None:
-                report.note(f"{PEER}: {_lmdb_bytes(folder) / given:.0f} bytes an event on disk")
+                report.note(
+                    f"{PEER} needs {_lmdb_bytes(folder) / given:.0f} bytes an event on disk."
+                )
             await query_rows(report, store, peer, sdk, path)
     told = ", ".join(f"{number:,} {status}" for status, number in statuses.items())
-    report.note(f"{told}; batches of {BATCH:,}; load of the machine {os.getloadavg()[0]:.1f}")
+    report.note(f"Of the events, saved in batches of {BATCH:,}: {told}.")
     report.finish()
 
 
@@ -191,7 +193,7 @@ def _peer(report: Report, folder: str) -> tuple[Any, Any]:
     try:
         import nostr_sdk
     except ImportError:
-        report.note("nostr-sdk is not here: no peer")
+        report.note("nostr-sdk is not installed, so there is no peer.")
         return None, None
     return nostr_sdk, nostr_sdk.NostrDatabase.lmdb(f"{folder}/lmdb")
 

@@ -176,7 +176,7 @@ async def measure(report: Report, count: int, rounds: int) -> None:
         peer=f"{PEER} {version}",
         theirs=min(one.cpu for one in theirs),
     )
-    report.note("both sides were equal, event by event, after every run")
+    report.note("After every run, both sides had the same events.")
 
 
 def unsigned(number: int) -> VerifiedEvent:

@@ -193,7 +193,7 @@ def main() -> None:
     options = arguments(__doc__)
     report = Report("tui", options)
     report.versions("textual")
-    report.note(f"seed {SEED}")
+    report.note(f"The seed of the generated data is {SEED}.")
     found = asyncio.run(measure(quick=options.quick))
     for name, part in (("median", 0.5), ("99 in 100", 0.99)):
         ours, theirs = (found[key][int(len(found[key]) * part)] for key in ("frames", "peer"))

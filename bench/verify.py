@@ -114,7 +114,7 @@ def threads(report: Report, lines: list[str]) -> None:
         one = min(wall(lambda: [verify_many(chunk) for chunk in chunks]) for _ in range(3))
         many = min(wall(lambda: list(pool.map(verify_many, chunks))) for _ in range(3))
     report.figure(f"wall gain of {THREADS} threads, chunks of {CHUNK}", one / many, "x")
-    report.note(f"the gain of threads is on the clock of a machine with {os.cpu_count()} cores")
+    report.note(f"The gain of threads is wall time, on {os.cpu_count()} cores.")
 
 
 def wall(call: Callable[[], object]) -> float:
@@ -130,7 +130,11 @@ def main() -> None:
     report = Report("verify", options)
     count = 500 if options.quick else 5_000
     lines = shared_lines(count)
-    report.note(f"{len(lines)} shared events" if lines else f"{count} generated events")
+    report.note(
+        f"The data are {len(lines)} real events."
+        if lines
+        else f"The data are {count} generated events."
+    )
     lines = lines or generated_lines(count)
     compare(report, lines)
     threads(report, lines)

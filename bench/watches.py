@@ -231,7 +231,7 @@ class Bench:
         self._report.figure("of this the network", spent - ours, "s")
         self._report.figure("beside the network", ours, "s", at_most=1.0)
         self._report.figure("beside the network, a watch", ours / n, "s")
-        self._report.note(f"a later round asks {len(self._relays.asked)} questions")
+        self._report.note(f"A later round sends {len(self._relays.asked)} requests.")
 
 
 async def run(report: Report, n: int, folder: Path) -> None:
@@ -262,8 +262,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(run(report, n, Path(folder)))
     report.figure("memory at its peak", peak_rss_mib(), "MiB", at_most=200)
-    report.note(f"{n} watches, {EACH} of {RELAYS} relays each; every fifth relay is read by events")
-    report.note("between two rounds new reactions come: to about a tenth of what is asked")
+    report.note(
+        f"Each of {n} watches asks {EACH} of {RELAYS} relays. A fifth of the relays have no COUNT."
+    )
+    report.note("Between two rounds, about a tenth of the targets get new reactions.")
     report.finish()
 
 

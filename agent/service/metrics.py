@@ -181,7 +181,7 @@ class _SyncReader:
 class _CoverageReader:
     """A collector over coverages that were compared: labels `coverage` and `relay`.
 
-    A relay that was not compared to its end has no share: an unknown is not a zero. Metrics that
+    An unknown share is no sample: it is neither a zero nor a one. Metrics that
     anybody may read name no relay.
     """
 
@@ -213,7 +213,7 @@ class _CoverageReader:
             "coverage_relays_not_compared",
             "Relays that the newest run did not compare completely.",
             "coverage",
-            ((name, sum(one.share is None for one in run.relays)) for name, run in runs.items()),
+            ((name, sum(not one.compared for one in run.relays)) for name, run in runs.items()),
         )
         yield _gauge(
             "coverage_last_run_timestamp_seconds",

@@ -12,7 +12,10 @@ from msgspec import Meta
 
 Share = Annotated[
     float | None,
-    Meta(description="part of the known events, 0 to 1; null: not compared to the end"),
+    Meta(
+        description="share of the known events that the relay should have, from 0 to 1; null if the"
+        " relay was not compared completely, or if no such event is known"
+    ),
 ]
 
 
@@ -21,17 +24,21 @@ class HeldKind(msgspec.Struct, frozen=True, kw_only=True):
 
     - `held`: number of these events.
     - `whole`: whether the relay was compared completely. If not, `held` is a lower bound.
+    - `missing`: events that the relay lacks and should have. Protected and expired events do not
+      count. It is null if unknown, and in runs of older versions.
     """
 
     kind: int
     held: int
     whole: bool
+    missing: int | None = None
 
 
 class RelayCoverage(msgspec.Struct, frozen=True, kw_only=True):
     """The known events that one relay has.
 
-    - `share`: share of the known events of all kinds, from 0 to 1. It is null if unknown.
+    - `share`: share of the known events of all kinds that the relay should have, from 0 to 1. It is
+      null if unknown.
     - `undeleted`: events that the relay still serves, although their author deleted them.
     - `why`: why the relay was not compared completely.
     - `unconfirmed`: events that the relay names without proof. They count nowhere.
@@ -43,6 +50,11 @@ class RelayCoverage(msgspec.Struct, frozen=True, kw_only=True):
     undeleted: int = 0
     why: str = ""
     unconfirmed: int = 0
+
+    @property
+    def compared(self) -> bool:
+        """Whether it was compared to its end; its share may be unknown all the same."""
+        return self.share is not None or not self.why
 
 
 class KnownKind(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,6 +92,8 @@ class CoverageRun(msgspec.Struct, frozen=True, kw_only=True):
 
     - `at`: time of the run.
     - `repaired`: result of the repair after this run, or null without a repair.
+    - `protected`: known events that are protected, as far as known. A repair does not send them.
+    - `expired`: known events that are expired, as far as known. A repair does not send them.
     """
 
     at: float
@@ -87,6 +101,8 @@ class CoverageRun(msgspec.Struct, frozen=True, kw_only=True):
     kinds: tuple[KnownKind, ...]
     relays: tuple[RelayCoverage, ...]
     repaired: tuple[RepairedRelay, ...] | None = None
+    protected: int = 0
+    expired: int = 0
 
     @property
     def known(self) -> int:
@@ -96,4 +112,4 @@ class CoverageRun(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def complete(self) -> bool:
         """Whether every relay was compared to its end."""
-        return all(one.share is not None for one in self.relays)
+        return all(one.compared for one in self.relays)

@@ -19,7 +19,7 @@ from nostr_client.errors import InvalidInput, optional
 from nostr_client.store.connect import create_private
 from nostr_client.store.event_lines import joined, unpacked
 from nostr_client.store.sql.copy import read_back
-from nostr_client.sync.arrow_files import parquet_batches, unzstd
+from nostr_client.sync.arrow_files import parquet_batches, python_values, unzstd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -248,16 +248,33 @@ class _Iterated:
 def _parquet_lines(path: Path) -> Iterator[bytes]:
     """Yield the rows of a file of ours, or of `nostr-agent archive`, as lines."""
     for batch in parquet_batches(path, "Parquet", PARQUET_ROWS):
-        yield from map(_line, batch.to_pylist())
+        held = {*batch.schema.names}
+        time = "created_ts" if "created_ts" in held else "created_at"
+        names = ("id", "pubkey", "kind", time, "tags", "content", "sig")
+        absent = [None] * batch.num_rows
+        columns = [_column(batch, name) if name in held else absent for name in names]
+        yield from map(_line, *columns)
 
 
-def _line(row: dict[str, Any]) -> bytes:
+def _column(batch: Any, name: str) -> list[Any]:
+    """Return the values of a column, bytes as hex."""
+    values = python_values(batch.column(name))
+    return [one.hex() if isinstance(one, bytes) else one for one in values]
+
+
+def _line(
+    id: Any, pubkey: Any, kind: Any, created_at: Any, tags: Any, content: Any, sig: Any
+) -> bytes:
     """Return a row as a line of JSON; the parser of lines refuses a row that is not an event."""
-    hexed = {name: v.hex() if isinstance(v, bytes) else v for name, v in row.items()}
-    fields = {name: hexed.get(name) for name in ("id", "pubkey", "kind", "content", "sig")}
-    fields["created_at"] = row.get("created_ts", row.get("created_at"))
-    tags = row.get("tags")
-    fields["tags"] = msgspec.Raw(tags.encode()) if isinstance(tags, str) else tags
+    fields = {
+        "id": id,
+        "pubkey": pubkey,
+        "kind": kind,
+        "created_at": created_at,
+        "tags": msgspec.Raw(tags.encode()) if isinstance(tags, str) else tags,
+        "content": content,
+        "sig": sig,
+    }
     try:
         return msgspec.json.encode(fields) + b"\n"
     except (msgspec.MsgspecError, UnicodeEncodeError):

@@ -105,7 +105,7 @@ class WatchDigest(msgspec.Struct, frozen=True, kw_only=True):
 class RelayShare(msgspec.Struct, frozen=True, kw_only=True):
     """The share of the known events that a relay has.
 
-    - `share`: from 0 to 1. It is null if the relay was not compared completely.
+    - `share`: from 0 to 1. It is null if unknown.
     """
 
     relay: str
@@ -117,8 +117,9 @@ class LowCoverage(msgspec.Struct, frozen=True, kw_only=True):
 
     - `line`: the line, as a share from 0 to 1.
     - `at`: time of the comparison in Unix seconds, or null if there was none.
-    - `relays`: relays below the line, and relays that were not compared completely.
+    - `relays`: relays below the line, and relays with an unknown share.
     - `why`: why the newest run failed.
+    - `known`: number of known events. If no event is known, no share is known.
     """
 
     name: str
@@ -126,11 +127,14 @@ class LowCoverage(msgspec.Struct, frozen=True, kw_only=True):
     at: float | None = None
     relays: tuple[RelayShare, ...] = ()
     why: str = ""
+    known: int | None = None
 
     @property
     def lines(self) -> list[str]:
         """What is low, one sentence a line."""
         failed = [f"{self.name} failed: {self.why}"] if self.why else []
+        if self.known == 0 and all(one.share is None for one in self.relays):
+            return [*failed, f"{self.name}: no event is known"]
         return failed + [
             f"{self.name}: how much {one.relay} has is not known"
             if one.share is None
@@ -227,8 +231,8 @@ def low_coverage(
     )
     if not relays and not why:
         return None
-    at = run.at if run is not None else None
-    return LowCoverage(name=name, line=line, at=at, relays=relays, why=why)
+    at, known = (run.at, run.known) if run is not None else (None, None)
+    return LowCoverage(name=name, line=line, at=at, relays=relays, why=why, known=known)
 
 
 def excluded_of(counted: CountReport) -> frozenset[str]:

@@ -7,14 +7,17 @@ import gzip
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from nostr_client.cli.app import run
 from nostr_client.codecs.event import parse_event
 from nostr_client.codecs.private_kinds import is_private
-from nostr_client.errors import InvalidInput
+from nostr_client.errors import InvalidEvent, InvalidInput
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.sync import event_files
+from nostr_client.sync.arrow_files import python_values
 from nostr_client.sync.event_files import form_of, opened, writer
 from nostr_client.sync.jsonl import import_jsonl
 from tests.conformance.store_events import make
@@ -182,3 +185,31 @@ def test_a_small_file_that_unpacks_to_much_is_refused(tmp_path: Path) -> None:
     with opened([tmp_path / "bomb.gz"]) as lines, pytest.raises(InvalidInput, match="unpacks to"):
         for _ in iter(lambda: lines.readline(2**20), b""):
             pass
+
+
+def test_columns_of_parquet_read_as_pyarrow_reads_them() -> None:
+    texts = [["a", ""], [], ["\x00", None, "é"], ["b"] * 40]
+    nested = [[row, ["x"]] for row in texts]
+    columns = [
+        pa.array(nested, pa.list_(pa.list_(pa.string()))),
+        pa.array([*texts, None], pa.list_(pa.string())),
+        pa.array([[["a"], None]], pa.list_(pa.list_(pa.string()))),
+        pa.array([b"\x00\xff", None], pa.binary()),
+        pa.array(["a", None, "b"]),
+        pa.array([1, None], pa.int64()),
+        pa.array([["a"]], pa.large_list(pa.large_string())),
+        pa.array([], pa.list_(pa.list_(pa.string()))),
+    ]
+    for column in [*columns, *(one.slice(1, 2) for one in columns)]:
+        assert python_values(column) == column.to_pylist(), column.type
+
+
+def test_rows_of_a_foreign_parquet_are_refused_one_by_one(tmp_path: Path) -> None:
+    target = tmp_path / "foreign.parquet"
+    pq.write_table(pa.table({"other": [1, 2, 3]}), target)
+    with opened([target]) as lines:
+        found = [*iter(lines.readline, b"")]
+    assert len(found) == 3
+    for line in found:
+        with pytest.raises(InvalidEvent):
+            parse_event(line)
