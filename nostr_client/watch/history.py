@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from nostr_client.codecs import display
-from nostr_client.count.figures import Figure
+from nostr_client.count.figures import Figure, Within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,6 +43,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 
     `value`, `low`, `high`, `exact` and `as_said` are those of its last sample, `least` and `most`
     the smallest and the largest value. `high` None: nothing bounds it. `as_said` as in `Figure`.
+    `within`: the newest figure then of the authors within the watch's web of trust, if known.
     """
 
     at: int
@@ -55,6 +56,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     least: int = 0
     most: int = 0
     samples: int = 1
+    within: Within | None = None
 
     @classmethod
     def sample(
@@ -67,6 +69,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
         exact: bool,
         unit: str,
         as_said: bool = False,
+        within: Within | None = None,
     ) -> Point:
         """Return the point of one measured number."""
         return cls(
@@ -79,6 +82,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
             unit=unit,
             least=value,
             most=value,
+            within=within,
         )
 
     @property
@@ -95,13 +99,17 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def together(points: Iterable[Point]) -> Point:
-    """Return the point that stands for several: the last one's number, the extremes of all."""
+    """Return the point that stands for several: the last one's number, the extremes of all.
+
+    Its figure within a web is the last that is known.
+    """
     ordered = sorted(points, key=lambda point: point.at)
     return msgspec.structs.replace(
         ordered[-1],
         least=min(point.least for point in ordered),
         most=max(point.most for point in ordered),
         samples=sum(point.samples for point in ordered),
+        within=next((one.within for one in reversed(ordered) if one.within is not None), None),
     )
 
 

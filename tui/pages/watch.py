@@ -107,8 +107,8 @@ class WatchPage(WatchedPage):
             lines.insert(0, Content.from_markup("[b $text-accent]$value[/]", value=value))
         if interval := format.interval(one.figure, glyphs):
             lines.append(Content(interval))
-        if near := format.within(one.within, self.host.glyphs):
-            lines.append(Content(near))
+        if near := format.within(one.within, glyphs):
+            lines.append(Content(near + self._within_change(one)))
         lines.append(self._changes(one))
         if young := self._young(one):
             lines.append(young)
@@ -138,6 +138,12 @@ class WatchPage(WatchedPage):
             tone = "$foreground-muted" if not n else "$text-success" if n > 0 else "$text-error"
             parts.append(Content.from_markup(f"$span [{tone}]$text[/]", span=span, text=text))
         return Content("  ").join(parts)
+
+    def _within_change(self, one: WatchState) -> str:
+        """How far the known people moved over the numbers that the plot has."""
+        found = self._history
+        points = found.points if found is not None and found.watch == one.spec.name else ()
+        return format.within_change(one.within, (p.within for p in points), self.host.glyphs)
 
     def _young(self, one: WatchState) -> Content | None:
         """How far a number moved since it began, while that is less than a day ago."""
