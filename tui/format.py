@@ -10,7 +10,7 @@ from nostr_client.codecs import display
 from tui.glyphs import UNICODE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from agent.api.schema import Figure, Within
     from tui.glyphs import Glyphs
@@ -126,6 +126,24 @@ def within(found: Within | None, glyphs: Glyphs = UNICODE) -> str:
         return ""
     sure = certainty(found.figure, glyphs) or "not known"
     return f"known people: {value(found.figure, glyphs)} of {number(found.people)}, {sure}"
+
+
+def within_change(
+    found: Within | None, series: Iterable[Within | None], glyphs: Glyphs = UNICODE
+) -> str:
+    """How far that number moved since the oldest of a series by the same web; "" if unknown."""
+    if found is None or found.figure is None:
+        return ""
+    same = (one for one in series if one is not None and (one.key, one.depth) == _web(found))
+    first = next(same, None)
+    if first is None or first.figure is None or first.at >= found.at:
+        return ""
+    moved = change(found.figure.value - first.figure.value, glyphs)
+    return f", {moved} in {age(found.at - first.at)}"
+
+
+def _web(found: Within) -> tuple[str, int]:
+    return found.key, found.depth
 
 
 def interval_bar(figure: Figure | None, width: int, glyphs: Glyphs = UNICODE) -> str:

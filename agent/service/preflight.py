@@ -8,7 +8,7 @@ from agent.relay.guard import check_listen
 from agent.relay.listen import parse_address, tls_context
 from agent.service.parts import store_file
 from agent.service.relaying import relay_access
-from agent.service.secrets import check_card_key, make_signer, token_files
+from agent.service.secrets import check_card_key, signer_of_file, token_files
 from nostr_client.errors import NostrTallyError, optional
 from nostr_client.paths import read_secret, user_path
 from nostr_client.store.connect import check_place
@@ -29,8 +29,7 @@ def check_machine(config: Config, complain: Complain) -> None:
 
     Every file that the configuration names is read: a secret that others can read is a mistake.
     """
-    if not config.identity.key_command:
-        _try(complain, ("identity", "key_file"), make_signer, config.identity)
+    _try(complain, ("identity", "key_file"), signer_of_file, config.identity)
     _try(complain, ("store", "path"), check_place, store_file(config))
     for key, path in token_files(config.api):
         if path.exists():

@@ -145,7 +145,7 @@ async def running(
     notifier = notifier or Notifier()
     async with AsyncExitStack() as stack:
         stack.enter_context(_library_logs(log))
-        signer = await asyncio.to_thread(make_signer, config.identity)
+        signer = await make_signer(config.identity)
         urls = relay_urls(config.relay)
         async with taking_long(notifier, "opening the store"):
             parts = await stack.enter_async_context(open_parts(config, clock, signer, urls))

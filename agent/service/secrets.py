@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
-import subprocess
+import signal
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from agent.api.address import READ_SUFFIX
@@ -31,22 +33,24 @@ if TYPE_CHECKING:
 COMMAND_S: Final = 30.0
 
 
-def make_signer(section: IdentitySection) -> KeySigner | None:
-    """The signer that the configuration names, or None. Raises InvalidInput, InvalidKey."""
-    if section.key_file:
-        path = user_path(section.key_file)
-        where = f"identity.key_file: {path}"
-        try:
-            text = read_secret(path)
-        except OSError as error:
-            why = error.strerror or error
-            raise InvalidInput(f"{where}: {why}") from error
-    elif section.key_command:
+async def make_signer(section: IdentitySection) -> KeySigner | None:
+    """The signer that the configuration names, or None. Raises InvalidInput, InvalidKey.
+
+    If it is cancelled, the command that prints the key is ended at once.
+    """
+    if section.key_command:
         name = "identity.key_command"
-        text, where = _printed(section.key_command, name), f"what {name} printed"
-    else:
+        text, where = await _printed(section.key_command, name), f"what {name} printed"
+        return KeySigner.from_nsec(text.strip(), where)
+    return signer_of_file(section)
+
+
+def signer_of_file(section: IdentitySection) -> KeySigner | None:
+    """The signer of the key's file, or None without one. Raises InvalidInput, InvalidKey."""
+    if not section.key_file:
         return None
-    return KeySigner.from_nsec(text.strip(), where)
+    where = f"identity.key_file: {user_path(section.key_file)}"
+    return KeySigner.from_nsec(_read(user_path(section.key_file), where).strip(), where)
 
 
 async def make_card_signer(
@@ -55,12 +59,12 @@ async def make_card_signer(
     """The signer of cards, or None where none are published.
 
     Raises InvalidInput for a key that is the identity's, InvalidKey, RelayError for a bunker that
-    does not answer. Safe to cancel.
+    does not answer. If it is cancelled, the command that prints the key is ended at once.
     """
     if not section.is_on:
         return None
     path = user_path(section.key_file) if section.key_file else None
-    text, where = await asyncio.to_thread(_card_key, section, path)
+    text, where = await _card_key(section, path)
     signer = await card_signer(text, path, connection, where)
     if identity is not None and identity.pubkey == signer.pubkey:
         raise InvalidInput(f"{where}: is the identity's key; cards need one of their own")
@@ -73,31 +77,59 @@ def check_card_key(section: AssertionsSection) -> None:
     Raises InvalidInput, InvalidKey.
     """
     if section.key_file:
-        check_key(*_card_key(section, user_path(section.key_file)))
+        check_key(*_card_key_in(user_path(section.key_file)))
 
 
-def _card_key(section: AssertionsSection, path: Path | None) -> tuple[str, str]:
+async def _card_key(section: AssertionsSection, path: Path | None) -> tuple[str, str]:
     """The text of the key of cards, and what names it in errors."""
-    if path is None:
-        name = "assertions.key_command"
-        return _printed(section.key_command, name), f"what {name} printed"
+    if path is not None:
+        return _card_key_in(path)
+    name = "assertions.key_command"
+    return await _printed(section.key_command, name), f"what {name} printed"
+
+
+def _card_key_in(path: Path) -> tuple[str, str]:
     where = f"assertions.key_file: {path}"
+    return _read(path, where), where
+
+
+def _read(path: Path, where: str) -> str:
     try:
-        return read_secret(path), where
+        return read_secret(path)
     except OSError as error:
         raise InvalidInput(f"{where}: {error.strerror or error}") from error
 
 
-def _printed(command: tuple[str, ...], name: str) -> str:
+async def _printed(command: tuple[str, ...], name: str) -> str:
+    """Return what a program prints within COMMAND_S; without a shell, and with nothing on stdin.
+
+    If it is cancelled, the program is ended at once, with the programs that it started.
+    """
+    pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
     try:
-        run = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=COMMAND_S, check=False
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=nothing, stdout=pipe, stderr=nothing, start_new_session=True
         )
-    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+    except (OSError, ValueError) as error:
         raise InvalidInput(f"{name}: {type(error).__name__}") from error
-    if run.returncode:
-        raise InvalidInput(f"{name} ended with {run.returncode}")
-    return run.stdout[:LONGEST_SECRET].decode("ascii", "replace")
+    try:
+        async with asyncio.timeout(COMMAND_S):
+            printed, _ = await process.communicate()
+    except TimeoutError as error:
+        raise InvalidInput(f"{name}: took more than {COMMAND_S:g} s") from error
+    finally:
+        if process.returncode is None:
+            await _end(process)
+    if process.returncode:
+        raise InvalidInput(f"{name} ended with {process.returncode}")
+    return printed[:LONGEST_SECRET].decode("ascii", "replace")
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End a program that leads a session of its own, with all programs of that session."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()
 
 
 class Tokens(NamedTuple):

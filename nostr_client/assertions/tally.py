@@ -203,11 +203,10 @@ class AssertionTally:
 
     def _comment(self, event: Event) -> None:
         self._person(event.pubkey).replies += 1
-        targets = {value for name in ("E", "e", "A", "a") for value in event.tag_values(name)}
-        for target in targets:
+        self._identifiers(event, "Ii", "Kk")
+        # one set: a value that an `e` or `a` tag and an `i` tag name is one subject
+        for target in {value for name in "EeAaIi" for value in event.tag_values(name)}:
             self._thing(target).comments += 1
-        for identifier in self._identifiers(event, "Ii", "Kk"):
-            identifier.comments += 1
         self._quoted(event)
 
     def _quoted(self, event: Event) -> None:

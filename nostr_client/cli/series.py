@@ -14,20 +14,36 @@ if TYPE_CHECKING:
 
     from nostr_client.watch import Point
 
-COLUMNS = ("at", "value", "low", "high", "exact", "as_said", "unit", "least", "most", "samples")
-_FLAGS = ("exact", "as_said")
+_OWN = ("at", "value", "low", "high", "exact", "as_said", "unit", "least", "most", "samples")
+_WITHIN = ("within", "within_low", "within_high", "within_exact", "within_web")
+COLUMNS = (*_OWN, *_WITHIN)
+_FLAGS = ("exact", "as_said", "within_exact")
 
 
 def as_dicts(points: Sequence[Point]) -> list[dict[str, Any]]:
-    """Return the points as JSON values."""
-    return [{name: getattr(point, name) for name in COLUMNS} for point in points]
+    """Return the points as JSON values of COLUMNS."""
+    return [{name: getattr(point, name) for name in _OWN} | _of_web(point) for point in points]
+
+
+def _of_web(point: Point) -> dict[str, Any]:
+    """Return the columns of the figure within a web; all None if it is not known."""
+    found = point.within
+    figure = None if found is None else found.figure
+    if found is None or figure is None:
+        return dict.fromkeys(_WITHIN)
+    values = (figure.value, figure.low, figure.high, figure.exact, found.web)
+    return dict(zip(_WITHIN, values, strict=True))
 
 
 def as_csv(points: Sequence[Point]) -> str:
     """Write one row for each point with a header; times in Unix seconds, an empty cell for no
     bound."""
-    rows = (one | {name: str(one[name]).lower() for name in _FLAGS} for one in as_dicts(points))
-    return csv_of(COLUMNS, ([one[name] for name in COLUMNS] for one in rows))
+    cells = ([_cell(one[name]) for name in COLUMNS] for one in as_dicts(points))
+    return csv_of(COLUMNS, cells)
+
+
+def _cell(value: Any) -> Any:
+    return str(value).lower() if isinstance(value, bool) else value
 
 
 def write_parquet(points: Sequence[Point], path: Path) -> None:
@@ -35,9 +51,8 @@ def write_parquet(points: Sequence[Point], path: Path) -> None:
     with optional("Parquet"):
         import pyarrow as pa
         import pyarrow.parquet as pq
-    whole = ("at", "value", "low", "high", "least", "most", "samples")
-    kinds = dict.fromkeys(whole, pa.int64()) | dict.fromkeys(_FLAGS, pa.bool_())
-    kinds["unit"] = pa.string()
+    kinds = dict.fromkeys(COLUMNS, pa.int64()) | dict.fromkeys(_FLAGS, pa.bool_())
+    kinds |= dict.fromkeys(("unit", "within_web"), pa.string())
     schema = pa.schema([(name, kinds[name]) for name in COLUMNS])
     pq.write_table(pa.Table.from_pylist(as_dicts(points), schema), path, compression="zstd")
 
@@ -71,7 +86,15 @@ def sparkline_of(points: Sequence[Point], width: int = 40) -> str:
 
 def lines_of(points: Sequence[Point], most: int = 20) -> list[str]:
     """Return the last points as lines."""
-    return [f"{moment(point.at)}  {number(point)}" for point in points[-most:]]
+    return [f"{moment(point.at)}  {number(point)}{_near(point)}" for point in points[-most:]]
+
+
+def _near(point: Point) -> str:
+    """Return the figure within a web, after a semicolon; nothing if it is not known."""
+    found = point.within
+    if found is None or found.figure is None:
+        return ""
+    return f"; within {found.web}: {display.said(found.figure)}"
 
 
 def number(point: Point) -> str:

@@ -68,8 +68,8 @@ def sql(
     """Run one SELECT over the store's views; "-" reads it from stdin.
 
     The views are events, tags, authors, followers, reactions, reposts, replies, zaps, claims,
-    watch_history and counters. The statement can write nothing and read nothing else. Private kinds
-    are hidden unless they are named. The agent may run meanwhile.
+    watch_history, watch_within and counters. The statement can write nothing and read nothing else.
+    Private kinds are hidden unless they are named. The agent may run meanwhile.
     """
     private = None if include_private else frozenset(named)
     asking = SqlReader(private=private, rows=rows, seconds=seconds)

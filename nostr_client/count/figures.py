@@ -136,9 +136,17 @@ class Within(msgspec.Struct, frozen=True, kw_only=True):
 
     def line(self, names: Mapping[str, str]) -> str:
         """Return the figure as a line of text; `names` of people by key, as from `names_of`."""
-        web = f"within {person(self.key, names)}:{self.depth}"
+        web = f"within {self._web(names)}"
         number = "not known" if self.figure is None else said(self.figure, "distinct authors")
         return f"{web} ({plural(self.people, 'person', 'people')}): {number}{self._lacking}"
+
+    @property
+    def web(self) -> str:
+        """The web as `--within` takes it: `npub1…:1`."""
+        return self._web({})
+
+    def _web(self, names: Mapping[str, str]) -> str:
+        return f"{person(self.key, names)}:{self.depth}"
 
     @property
     def _lacking(self) -> str:

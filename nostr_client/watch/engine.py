@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from nostr_client.count.asking import CountOptions
     from nostr_client.count.beside import FirstRound
     from nostr_client.count.claims import ClaimBook
+    from nostr_client.count.figures import Within
     from nostr_client.count.merge import Claim
     from nostr_client.count.procedure import CountEngine
     from nostr_client.count.result import CountResult
@@ -372,6 +373,8 @@ class Engine:
             one.claims.clear()
         if is_whole and is_news and self._history is not None:
             await self._record(self._history, one, result, now)
+        elif is_near and one.within is not None and self._history is not None:
+            await self._record_within(self._history, one, one.within)
         await self._save(one)
         current = self.watches.get(name)
         if current is not None and current.question == one.question:
@@ -423,6 +426,11 @@ class Engine:
             repository.asked(conn, name, at, point, query=one.query, relays=relays)
 
         await history.write(work)
+
+    async def _record_within(self, history: Recorder, one: Watched, found: Within) -> None:
+        """Add the figure to the newest number: it was counted after that one."""
+        name, query = one.watch.name, one.query
+        await history.write(lambda conn: repository.counted_within(conn, name, found, query=query))
 
     # Relays of watches that name none.
 

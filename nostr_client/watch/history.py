@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from nostr_client.codecs import display
-from nostr_client.count.figures import Figure
+from nostr_client.count.figures import Figure, Within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,6 +47,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     - `least`: smallest value of the hour or day.
     - `most`: largest value of the hour or day.
     - `samples`: how many numbers the point stands for. The other fields are from the last of them.
+    - `within`: the newest number of authors within the watch's web of trust, if it is known.
     """
 
     at: int
@@ -59,6 +60,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     least: int = 0
     most: int = 0
     samples: int = 1
+    within: Within | None = None
 
     @classmethod
     def sample(
@@ -71,6 +73,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
         exact: bool,
         unit: str,
         as_said: bool = False,
+        within: Within | None = None,
     ) -> Point:
         """Return the point of one measured number."""
         return cls(
@@ -83,6 +86,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
             unit=unit,
             least=value,
             most=value,
+            within=within,
         )
 
     @property
@@ -99,13 +103,17 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def together(points: Iterable[Point]) -> Point:
-    """Return the point that stands for several: the last one's number, the extremes of all."""
+    """Return the point that stands for several: the last one's number, the extremes of all.
+
+    Its figure within a web is the last that is known.
+    """
     ordered = sorted(points, key=lambda point: point.at)
     return msgspec.structs.replace(
         ordered[-1],
         least=min(point.least for point in ordered),
         most=max(point.most for point in ordered),
         samples=sum(point.samples for point in ordered),
+        within=next((one.within for one in reversed(ordered) if one.within is not None), None),
     )
 
 

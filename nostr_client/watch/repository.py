@@ -21,6 +21,7 @@ from nostr_client.errors import InvalidInput
 from nostr_client.store.database import Database
 from nostr_client.store.migrate import Schema, run_script
 from nostr_client.store.schema import STORE
+from nostr_client.watch import within_rows
 from nostr_client.watch.definition import Watch
 from nostr_client.watch.history import (
     DAY,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from nostr_client.count.figures import Within
     from nostr_client.count.queries import Query
     from nostr_client.count.result import CountResult
 
@@ -69,7 +71,9 @@ CREATE TABLE watch_point (
 ) STRICT, WITHOUT ROWID
 """
 
-WATCHES: Final = Schema("nostr_tally.watches", partial(run_script, script=_TABLES))
+WATCHES: Final = Schema(
+    "nostr_tally.watches", partial(run_script, script=_TABLES), also=(within_rows.WITHIN,)
+)
 
 APART_S: Final = 60
 MOST_APART: Final = 6
@@ -97,7 +101,10 @@ _FLAGS: Final = ("exact", "as_said")
 _CURRENT: Final = "instr(name, '/') = 0"
 """Rows of watches, not of their earlier questions."""
 
-_POINTS: Final = f"SELECT {', '.join(_FIELDS)} FROM watch_point"
+_POINTS: Final = (
+    f"SELECT {', '.join((*_FIELDS, *within_rows.COLUMNS))}"
+    " FROM watch_point LEFT JOIN watch_point_within USING (w, step, slot)"
+)
 
 
 class Moved(NamedTuple):
@@ -214,7 +221,7 @@ def remove(conn: sqlite3.Connection, name: str) -> bool:
         return False
     sql = "SELECT w FROM watch WHERE name = ?1 OR substr(name, 1, length(?1) + 1) = ?1 || '/'"
     for w in conn.execute(sql, (name,)).fetchall():
-        conn.execute("DELETE FROM watch_point WHERE w = ?", w)
+        _delete(conn, "WHERE w = ?", w)
         conn.execute("DELETE FROM watch WHERE w = ?", w)
     return True
 
@@ -252,6 +259,17 @@ def asked(
         thin(conn, w, at)
 
 
+def counted_within(
+    conn: sqlite3.Connection, name: str, found: Within, *, query: Query | None = None
+) -> None:
+    """Record the figure within a web beside the newest number of a watch: it came after it.
+
+    `query`: the question; nothing is recorded if the watch asks another one by now.
+    """
+    if query is None or _asked_now(conn, name) == question_key(query):
+        within_rows.put_newest(conn, name, LEVELS[0].step, found)
+
+
 def _with_newest(conn: sqlite3.Connection, w: int, point: Point) -> Point:
     """Return a point, joined with the newest of its minute if it replaces that one."""
     start = point.at // APART_S * APART_S
@@ -262,7 +280,7 @@ def _with_newest(conn: sqlite3.Connection, w: int, point: Point) -> Point:
         return point
     newest = earlier[-1].at
     last = "WHERE w = ? AND step = ? AND slot = ?"
-    conn.execute(f"DELETE FROM watch_point {last}", (*key[:2], newest))
+    _delete(conn, last, (*key[:2], newest))
     return together([earlier[-1], point])
 
 
@@ -272,7 +290,7 @@ def _number_of(point: Point) -> tuple[object, ...]:
 
 def put_points(conn: sqlite3.Connection, w: int, kept: Iterable[Point]) -> None:
     """Store points as they were measured, of a watch by its number."""
-    _put(conn, w, LEVELS[0], kept)
+    _put(conn, w, LEVELS[0], list(kept))
 
 
 def thin(conn: sqlite3.Connection, w: int, now: int) -> None:
@@ -286,7 +304,7 @@ def thin(conn: sqlite3.Connection, w: int, now: int) -> None:
         old = _points(conn.execute(f"{_POINTS} {where}", key))
         if old:
             _fold_into(conn, w, coarser, old)
-            conn.execute(f"DELETE FROM watch_point {where}", key)
+            _delete(conn, where, key)
 
 
 def _fold_into(conn: sqlite3.Connection, w: int, level: Level, old: list[Point]) -> None:
@@ -323,7 +341,7 @@ def newest(conn: sqlite3.Connection, name: str, after: int, until: int) -> Point
     return max(found, key=lambda point: point.at, default=None)
 
 
-def _put(conn: sqlite3.Connection, w: int, level: Level, kept: Iterable[Point]) -> None:
+def _put(conn: sqlite3.Connection, w: int, level: Level, kept: Sequence[Point]) -> None:
     conn.executemany(
         f"INSERT OR REPLACE INTO watch_point VALUES (?, ?, ?{', ?' * len(_FIELDS)})",
         [
@@ -331,11 +349,25 @@ def _put(conn: sqlite3.Connection, w: int, level: Level, kept: Iterable[Point]) 
             for point in kept
         ],
     )
+    for point in kept:
+        within_rows.put(conn, (w, level.step, point.at // level.step), point.within)
+
+
+def _delete(conn: sqlite3.Connection, where: str, key: tuple[int, ...]) -> None:
+    """Delete points, with their figures within a web."""
+    for table in ("watch_point", "watch_point_within"):
+        conn.execute(f"DELETE FROM {table} {where}", key)
 
 
 def _points(rows: Iterable[tuple[Any, ...]]) -> list[Point]:
-    found = [dict(zip(_FIELDS, row, strict=True)) for row in rows]
-    return [Point(**{**one, **{name: bool(one[name]) for name in _FLAGS}}) for one in found]
+    return [_point(row) for row in rows]
+
+
+def _point(row: tuple[Any, ...]) -> Point:
+    own = len(_FIELDS)
+    values = dict(zip(_FIELDS, row[:own], strict=True))
+    flags = {name: bool(values[name]) for name in _FLAGS}
+    return Point(**{**values, **flags, "within": within_rows.read(row[own:])})
 
 
 def _number(conn: sqlite3.Connection, name: str) -> int | None:
@@ -471,4 +503,5 @@ def point_of(at: int, result: CountResult) -> Point | None:
         exact=one.exact,
         as_said=one.as_said,
         unit=str(result.unit),
+        within=result.within,
     )

@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
+from nostr_client.cli import series
 from nostr_client.cli.parameters import Duration
 from nostr_client.cli.relays import worst_code
 from nostr_client.codecs import nip19
 from nostr_client.codecs.display import duration
 from nostr_client.codecs.event import EventTemplate
+from nostr_client.count.figures import Figure, Within
 from nostr_client.store.sqlite import SqliteStore
-from nostr_client.watch import Watch, WatchRepository
+from nostr_client.watch import Point, Watch, WatchRepository
 from tests.faults import COUNT_REFUSALS, RefusesCount
 from tests.faulty_relay import FaultyRelay
 from tests.worlds import NOTE, TARGET, follow, reaction, signer
@@ -306,7 +308,7 @@ async def test_files_that_are_there_are_kept_and_an_empty_history_is_empty(
     assert file.read_text() == "mine"
     assert await run("watch", "history", "me") == (0, "", "no numbers of me yet\n")
     _, out, err = await run("watch", "history", "me", "--format", "csv")
-    assert (out, err) == ("at,value,low,high,exact,as_said,unit,least,most,samples\n", "")
+    assert (out.strip().split(","), err) == (list(series.COLUMNS), "")
 
 
 async def test_a_watch_without_relays_is_named_and_stops_no_other(run: Run) -> None:
@@ -385,3 +387,21 @@ async def test_a_watch_within_a_web_prints_both_figures_or_why_there_is_one(
     assert "within" not in before[1]
     assert f"within {npub}:1 (3 people): 2 (exact)" in after[1]
     assert json.loads(data[1])["within"]["figure"]["value"] == 2
+
+
+def test_a_history_has_the_people_within_the_web_of_trust(tmp_path: Path) -> None:
+    figure = Figure(value=40, low=38, high=42)
+    near = Within(key=TARGET, depth=2, people=90, followed=9, lists=9, figure=figure, at=7)
+    known = Point.sample(60, 5, 5, 5, exact=True, unit="distinct_authors", within=near)
+    unknown = Point.sample(0, 5, 5, 5, exact=True, unit="distinct_authors")
+    first, second = series.as_dicts([unknown, known])
+    names = ["within", "within_low", "within_high", "within_exact", "within_web"]
+    assert [first[name] for name in names] == [None] * 5
+    assert [second[name] for name in names] == [40, 38, 42, False, f"{NPUB}:2"]
+    assert series.as_csv([unknown, known]).splitlines()[1].endswith(",1,,,,,")
+    assert series.as_csv([unknown, known]).splitlines()[2].endswith(f",40,38,42,false,{NPUB}:2")
+    series.write_parquet([unknown, known], tmp_path / "w.parquet")
+    assert pq.read_table(tmp_path / "w.parquet").to_pylist() == [first, second]
+    plain, line = series.lines_of([unknown, known])
+    assert "within" not in plain
+    assert line.endswith(f"5 (exact); within {NPUB}:2: about 40 (38 to 42)")

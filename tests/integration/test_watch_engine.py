@@ -118,7 +118,7 @@ async def test_a_watch_says_itself_that_live_events_are_kept(tmp_path: Path) -> 
 
 async def test_a_watch_counts_people_within_a_web_beside_its_number(tmp_path: Path) -> None:
     """Once the first round is over; the number comes first, the second figure in a merge of its
-    own, and no point of the history is written for it."""
+    own. The history has it beside that number, in no point of its own."""
     me, path = signer(50), tmp_path / "store.db"
     tags = tuple(("p", signer(n).pubkey) for n in (1, 2, 9))
     template = EventTemplate(kind=3, content="", tags=tags, created_at=START)
@@ -146,6 +146,7 @@ async def test_a_watch_counts_people_within_a_web_beside_its_number(tmp_path: Pa
     assert found is not None
     assert found.figure is not None
     assert (found.figure.value, found.figure.exact, found.people) == (2, True, 3)
+    assert points[0].within == found
 
 
 async def test_a_web_without_a_follow_list_is_a_reason_and_the_number_stays(tmp_path: Path) -> None:

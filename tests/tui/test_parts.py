@@ -99,6 +99,22 @@ def test_people_within_a_web_stand_beside_how_many_there_are() -> None:
     assert format.within(least) == "known people: ≥ 57 of 412, at least"
 
 
+def test_people_within_a_web_move_since_the_oldest_figure_of_the_same_web() -> None:
+    def at(when: int, people: int, depth: int = 1) -> Within:
+        figure = world.exact(people)
+        return Within(
+            key="ab" * 32, depth=depth, people=412, followed=412, lists=0, figure=figure, at=when
+        )
+
+    now = at(7200, 57)
+    assert format.within_change(now, [None, at(5, 9, depth=2), at(0, 54), at(3600, 60)]) == (
+        ", +3 in 2h"
+    )
+    assert format.within_change(now, [at(0, 60)]) == ", −3 in 2h"
+    assert format.within_change(now, [None, at(0, 54, depth=2), now]) == ""
+    assert format.within_change(None, [now]) == ""
+
+
 @pytest.mark.parametrize(
     ("n", "told"), [(None, "?"), (0, "0"), (41, "+41"), (-2, "−2"), (123_456, "+123k")]
 )

@@ -285,6 +285,24 @@ def test_identifiers_have_their_kind_and_both_numbers() -> None:
     assert ("k", "web") in card.tags(NOW, NOW)
 
 
+ADDRESS_OF_ME = f"30023:{ME.pubkey}:essay"
+
+
+@pytest.mark.parametrize("subject", ["ab" * 32, ADDRESS_OF_ME])
+@pytest.mark.parametrize("names", ["ei", "Ei", "aI", "Aai", "EeAaIi"])
+def test_a_comment_counts_once_for_a_value_that_tags_of_two_meanings_name(
+    subject: str, names: str
+) -> None:
+    comment = made(ME, 1111, *((name, subject) for name in names), ("k", "web"))
+    plain = [json.loads(comment.to_json())]
+    tally = tally_of([comment])
+    for kind, name in ((EVENT, "e"), (ADDRESS, "a")):
+        count = of_thing(plain, subject, name)["comment_cnt"]
+        assert tally.values(kind, subject)["comment_cnt"] == count == 1
+    assert tally.values(IDENTIFIER, subject)["comment_cnt"] == 1
+    assert of_identifier(plain, subject)["comment_cnt"] == 1
+
+
 def test_the_hours_of_most_notes_may_pass_midnight() -> None:
     assert busiest(Counter({23: 5, 0: 4, 12: 1})) == (23, 1)
     assert busiest(Counter(range(24))) == (0, 20)

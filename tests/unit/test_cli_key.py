@@ -10,7 +10,7 @@ import click
 import pytest
 
 from agent.config.model import IdentitySection
-from agent.service.secrets import make_signer
+from agent.service.secrets import make_signer, signer_of_file
 from nostr_client.cli.key import KEY_VARIABLE, load_signer
 from nostr_client.codecs.event import EventTemplate
 from nostr_client.codecs.keys import KeySigner
@@ -148,21 +148,21 @@ def test_a_wrong_key_is_told_by_where_it_is_and_never_shown(
     assert not content or content not in told
 
 
-def test_the_agent_says_where_a_wrong_key_is(tmp_path: Path) -> None:
+async def test_the_agent_says_where_a_wrong_key_is(tmp_path: Path) -> None:
     path = tmp_path / "wrong"
     path.write_text("No Key of Mine", "ascii")
     path.chmod(0o600)
     with pytest.raises(InvalidInput, match=r"identity\.key_file: .*/wrong holds no secret key"):
-        make_signer(IdentitySection(key_file=str(path)))
+        await make_signer(IdentitySection(key_file=str(path)))
     with pytest.raises(InvalidInput, match=r"identity\.key_command printed holds no secret key"):
-        make_signer(IdentitySection(key_command=("cat", str(path))))
+        await make_signer(IdentitySection(key_command=("cat", str(path))))
 
 
 def test_a_key_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "key"
     path.write_text("00" * 31 + "01", "ascii")
     path.chmod(0o640)
-    for load in (load_signer, lambda name: make_signer(IdentitySection(key_file=name))):
+    for load in (load_signer, lambda name: signer_of_file(IdentitySection(key_file=name))):
         with pytest.raises(InvalidInput, match="can be read by others"):
             load(str(path))
     path.chmod(0o600)

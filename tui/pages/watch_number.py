@@ -98,8 +98,9 @@ class WatchNumber(Vertical):
         lines = [Content.from_markup("[b]$sure[/] $unit", sure=self._sure(one), unit=unit)]
         if interval := format.interval(one.figure, glyphs):
             lines.append(Content(interval))
-        if near := format.within(one.within, self._host.glyphs):
-            lines.append(Content(near))
+        if near := format.within(one.within, glyphs):
+            past = (point.within for point in self._points)
+            lines.append(Content(near + format.within_change(one.within, past, glyphs)))
         lines.append(self._changes(one))
         if young := self._young(one):
             lines.append(young)

@@ -28,6 +28,7 @@ from nostr_client.store.sql.views import (
     EVENTS,
     VIEWS,
     WATCH_HISTORY,
+    WATCH_WITHIN,
     View,
     all_events,
     private_condition,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
     Progress = Callable[[int, int], None]
 
-OWN: Final = (CLAIMS, WATCH_HISTORY, COUNTERS)
+OWN: Final = (CLAIMS, WATCH_HISTORY, WATCH_WITHIN, COUNTERS)
 """Views of what this user asked and counted. No relay sent them, so a copy has them only on
 request."""
 

@@ -296,6 +296,35 @@ WATCH_HISTORY: Final = View(
     needs=("watch", "watch_point"),
 )
 
+WATCH_WITHIN: Final = View(
+    "watch_within",
+    "How many of the authors in a number of `watch_history` are within the watch's web of trust.",
+    (
+        ViewColumn("watch", "TEXT", "the watch's name"),
+        ViewColumn("at", "TEXT", "the time of the number in `watch_history`, ISO 8601 in UTC"),
+        ViewColumn("at_ts", "INTEGER", "the same in Unix seconds"),
+        ViewColumn("step", "INTEGER", "seconds of the span; 1 for a single number"),
+        ViewColumn("key", "TEXT", "whose web it is, 64 hex characters"),
+        ViewColumn("depth", "INTEGER", "1 or 2"),
+        ViewColumn("people", "INTEGER", "people in the web"),
+        ViewColumn("value", "INTEGER", "authors within the web"),
+        ViewColumn("low", "INTEGER", "they are at least this"),
+        ViewColumn("high", "INTEGER", "they are at most this; NULL where nothing bounds it"),
+        ViewColumn("exact", "INTEGER", "1 where it is exact"),
+        ViewColumn("counted_at", "TEXT", "when they were counted, ISO 8601 in UTC"),
+        ViewColumn("counted_ts", "INTEGER", "the same in Unix seconds"),
+    ),
+    f"""SELECT w.name AS watch, {_iso("p.at")} AS at, p.at AS at_ts, p.step AS step,
+ n.key AS key, n.depth AS depth, n.people AS people, n.authors AS value, n.authors_low AS low,
+ n.authors_high AS high, n.authors_exact AS exact,
+ {_iso("n.counted_at")} AS counted_at, n.counted_at AS counted_ts
+ FROM {{s}}.watch_point_within n JOIN {{s}}.watch_point p USING (w, step, slot)
+ JOIN {{s}}.watch w ON w.w = p.w WHERE instr(w.name, '/') = 0""",
+    key=("watch", "step", "at_ts"),
+    indexes=(("watch", "at_ts"),),
+    needs=("watch", "watch_point", "watch_point_within"),
+)
+
 COUNTERS: Final = View(
     "counters",
     "The value of a counter (ADR-49).",
@@ -317,7 +346,7 @@ COUNTERS: Final = View(
 
 VIEWS: Final = (
     EVENTS, TAGS, AUTHORS, FOLLOWERS, REACTIONS, REPOSTS, REPLIES, ZAPS, CLAIMS, WATCH_HISTORY,
-    COUNTERS,
+    WATCH_WITHIN, COUNTERS,
 )  # fmt: skip
 
 

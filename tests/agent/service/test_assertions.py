@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
 
 from agent.config import InvalidConfig, parse
+from agent.config.model import AssertionsSection, IdentitySection
+from agent.service.secrets import make_card_signer, make_signer
 from nostr_client.cli.app import cli
 from nostr_client.codecs.event import EventTemplate
 from nostr_client.codecs.keys import KeySigner, VerifiedEvent
+from nostr_client.options import ConnectionOptions
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.watch import Watch
 from tests.agent.service.kit import an_agent, config_text, eventually
@@ -23,7 +27,6 @@ from tests.running import start
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
-    from pathlib import Path
 
     from agent.api import schema
     from tests.agent.service.kit import Running
@@ -73,6 +76,40 @@ class Takes(Behaviour):
         self.left -= 1
         if self.left >= 0:
             await peer.send("OK", message[1]["id"], not self.refuses, self.refuses)
+
+
+@pytest.mark.parametrize("whose", ["cards", "identity"])
+async def test_a_stop_ends_a_command_that_prints_no_key(tmp_path: Path, whose: str) -> None:
+    """With the programs that it started: one of them would keep its pipe open."""
+    began = tmp_path / "began"
+    hangs = f"sleep 600 & echo $! > {began}.new; mv {began}.new {began}; wait"
+    command = ("sh", "-c", hangs)
+    if whose == "cards":
+        section = AssertionsSection(key_command=command)
+        asked = make_card_signer(section, None, ConnectionOptions())
+    else:
+        asked = make_signer(IdentitySection(key_command=command))
+    task = asyncio.ensure_future(asked)
+
+    async def is_hanging() -> bool:
+        return began.exists()
+
+    async def is_ended() -> bool:
+        return not is_running(int(began.read_text()))
+
+    await eventually(is_hanging)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await eventually(is_ended)
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process is neither gone nor dead and unread by its parent."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 def sent(relay: FaultyRelay) -> list[dict[str, Any]]:

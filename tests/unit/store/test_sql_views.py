@@ -14,6 +14,7 @@ from nostr_client.codecs.kinds import REPOST
 from nostr_client.codecs.private_kinds import is_private
 from nostr_client.codecs.zaps import read_zap
 from nostr_client.count.claims.book import CLAIMS, ClaimBook
+from nostr_client.count.figures import Figure, Within
 from nostr_client.count.merge import Claim, ClaimStatus, Method
 from nostr_client.count.queries import followers, reactions, replies, reposts
 from nostr_client.count.remembering import asked_of
@@ -284,9 +285,12 @@ async def test_claims_watch_history_and_counters(tmp_path: Path) -> None:
         await WatchRepository(store.database).add(
             Watch(name="w", query="followers", target=target, relays=("wss://one.example",))
         )
+        near = Within(
+            key=target, depth=2, people=9, followed=3, lists=3, figure=Figure.at_least(4), at=AT + 7
+        )
         points = [
             Point(at=AT, value=5, low=4, high=None, exact=False, unit="authors"),
-            Point(at=AT + 60, value=6, low=6, high=6, exact=True, unit="authors"),
+            Point(at=AT + 60, value=6, low=6, high=6, exact=True, unit="authors", within=near),
         ]
         await store.database.write(lambda conn: put_points(conn, 1, points))
         counters = await SqliteCounterStore.over(store.database, clock=lambda: AT * 10**9)
@@ -316,6 +320,14 @@ async def test_claims_watch_history_and_counters(tmp_path: Path) -> None:
              "low": one.low, "high": one.high, "exact": int(one.exact), "unit": one.unit,
              "least": one.least, "most": one.most, "samples": one.samples}
             for one in points
+        ],
+    )  # fmt: skip
+    same(
+        rows(path, "watch_within"),
+        [
+            {"watch": "w", "at": iso(AT + 60), "at_ts": AT + 60, "step": 1, "key": target,
+             "depth": 2, "people": 9, "value": 4, "low": 4, "high": None, "exact": 0,
+             "counted_at": iso(AT + 7), "counted_ts": AT + 7},
         ],
     )  # fmt: skip
     found = {row["subject"]: row for row in rows(path, "counters")}

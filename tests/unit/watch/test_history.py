@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nostr_client.count.figures import Figure, Within
 from nostr_client.errors import InvalidInput
 from nostr_client.store.migrate import create
 from nostr_client.watch import (
@@ -33,8 +34,21 @@ NOW = 1_700_000_000 // DAY * DAY
 TARGET = "ab" * 32
 
 
-def point(at: int, value: int) -> Point:
-    return Point.sample(at, value, value - 1, value + 1, exact=False, unit="distinct_authors")
+def point(at: int, value: int, near: int | None = None) -> Point:
+    return Point.sample(
+        at,
+        value,
+        value - 1,
+        value + 1,
+        exact=False,
+        unit="distinct_authors",
+        within=None if near is None else within(at, near),
+    )
+
+
+def within(at: int, near: int) -> Within:
+    figure = Figure.exactly(near) if near % 2 else Figure.at_least(near)
+    return Within(key=TARGET, depth=2, people=50, followed=9, lists=8, figure=figure, at=at)
 
 
 @pytest.fixture
@@ -54,6 +68,27 @@ def test_a_step_keeps_its_last_number_and_its_extremes() -> None:
     assert (kept.at, kept.value, kept.least, kept.most, kept.samples) == (30, 5, 1, 9, 3)
 
 
+def test_a_step_keeps_the_last_known_figure_within_a_web() -> None:
+    (kept,) = fold([point(20, 9, near=4), point(10, 5, near=3), point(30, 6)], HOUR)
+    assert (kept.value, kept.within) == (6, within(20, 4))
+
+
+def test_a_figure_within_a_web_that_came_later_joins_the_newest_number(
+    conn: sqlite3.Connection,
+) -> None:
+    repository.add(conn, watch())
+    repository.counted_within(conn, "me", within(NOW, 3))  # no number yet
+    for at in (NOW, NOW + HOUR):
+        repository.asked(conn, "me", at, point(at, 5))
+    repository.counted_within(conn, "me", within(NOW + HOUR + 9, 3), query=watch().question)
+    other = msgspec.structs.replace(watch(), query="followers", target="cd" * 32)
+    repository.counted_within(conn, "me", within(NOW, 8), query=other.question)
+    first, second = repository.points(conn, "me")
+    assert (first.within, second.within) == (None, within(NOW + HOUR + 9, 3))
+    repository.remove(conn, "me")
+    assert conn.execute("SELECT count(*) FROM watch_point_within").fetchone() == (0,)
+
+
 def test_two_days_are_raw_a_quarter_is_hours_and_the_rest_is_days() -> None:
     made = [point(NOW - n * 600, n) for n in range(200 * 144)]
     kept = thin({"raw": made}, NOW)
@@ -66,7 +101,10 @@ def test_two_days_are_raw_a_quarter_is_hours_and_the_rest_is_days() -> None:
 
 POINTS = st.lists(
     st.builds(
-        point, st.integers(0, 120 * DAY // 60).map(lambda n: NOW - 60 * n), st.integers(0, 99)
+        point,
+        st.integers(0, 120 * DAY // 60).map(lambda n: NOW - 60 * n),
+        st.integers(0, 99),
+        st.none() | st.integers(0, 9),
     ),
     max_size=60,
 )
