@@ -27,8 +27,9 @@ HEAD: Final = """# The SDK
 
 {made}
 
-This page is for programmers who use the package `nostr_client`. Import the names of the first
-sections, up to "Store", from `nostr_client`. We remove such a name only in a major version.
+This page is for programmers who use the package `nostr_client`. The sections before "Store", and
+"Store" itself, describe names that you import from `nostr_client`. We remove such a name only in a
+major version.
 `import nostr_client` also makes the modules of the later sections available, such as
 `nostr_client.counters`.
 
