@@ -91,15 +91,25 @@ WATCHED = "watched"
 class NostrClient:
     """Counts, watches, syncs, reads and publishes over many relays.
 
-    Use it as an async context manager, or `close()` it. `relays` are asked if a call names none.
-    `signer` answers AUTH when a request needs it. `timeout` is the time in seconds for all relays
-    of one question. `read`: whether relays without registers are read by events, within `budget`
-    each. `trust` says what happens to claims that cannot be true; `trusted` relays are always
-    believed. `store`: a path for claims, so that later counts read only what is new, and for
-    events, for `sync`; or an open ClaimBook or EventStore for one of the two, which the caller
-    closes. `keep_events`: events that a count reads go into the store too. `choice` says where to
-    ask queries without a named relay: on the read relays of the target's author (NIP-65). `now`
-    gives Unix seconds.
+    Use the client as an async context manager, or call `close()` at the end.
+
+    - `relays`: relays to ask if a call names none.
+    - `signer`: signs AUTH events when a request needs AUTH.
+    - `timeout`: seconds for all relays of one question.
+    - `read`: True to count by events on a relay that sends no registers.
+    - `budget`: the most that a count reads from one relay.
+    - `trust`: what happens to a claim that cannot be true.
+    - `trusted`: relays whose claims are always believed.
+    - `store`: a path, an open EventStore or an open ClaimBook. With a path, the client opens a
+      store for claims and events, and closes the store at the end. The caller closes an open
+      object.
+    - `keep_events`: True to store the events that a count reads.
+    - `choice`: how to find relays for a query if neither the client nor the call names relays. The
+      client then asks the read relays of the target's author (NIP-65).
+    - `now`: a function that returns Unix seconds.
+
+    With stored claims, a later count reads only new events. With stored events, the client can
+    sync.
     """
 
     def __init__(
@@ -167,20 +177,30 @@ class NostrClient:
         enough: float | None = None,
         within: str | Root | None = None,
     ) -> CountResult:
-        """Count over relays (NIP-45): return one number, and a claim for each relay.
+        """Count over many relays (NIP-45) and return one number, with a claim for each relay.
 
-        Returns at the deadline at the latest (`timeout`, in seconds); a relay's failure is a status
-        in the result, never an exception. `verify_zaps`, only for zaps, asks the recipients'
-        wallets for the keys that sign their receipts, in as much time again: their hosts learn who
-        counts. `CountResult.verified` has the result; the answers are stored for a day, if the
-        store is a path. `enough`, such as 0.1, asks relays in the order of their expected
-        contribution, by earlier answers, until the rest add less than that share of all people; it
-        needs a store. `within`, as `me`, `npub1...` or `npub1...:2`, also counts the authors whom
-        that key follows, or with `:2` also those whom they follow, by the lists in the store; `me`
-        is the signer's key. `CountResult.within` has the result. Relays whose events were not read
-        are asked for those people's events, in as much time again. Raises InvalidInput without a
-        relay, for a bad query, and if the store lacks the follow list, NoRelays if no relay of the
-        target's author was found, StoreError and its kinds if claims are stored. Safe to cancel.
+        The method returns at the deadline at the latest. If a relay fails, the status in its claim
+        says why.
+
+        - `timeout`: seconds for all relays.
+        - `read`: overrides the client's `read`.
+        - `verify_zaps`: True to ask the recipients' wallets which keys sign their zap receipts.
+          Only zaps allow this option. The wallets' servers see the request. `CountResult.verified`
+          has the result.
+        - `enough`: a share of all people, such as 0.1. The client asks relays in the order of their
+          expected contribution. The client stops when the remaining relays together can add less
+          than this share. This option needs stored claims of earlier counts.
+        - `within`: a web of trust, written as `me`, `npub1...` or `npub1...:2`.
+          `CountResult.within` then has the number of authors in this web. The web of `npub1...` has
+          the people whom this key follows. With `:2`, the web also has the people whom they follow.
+          `me` is the signer's key. The follow lists come from the store.
+
+        `verify_zaps` and `within` each take up to `timeout` seconds more. If the store is a path,
+        the client keeps the wallets' answers for a day.
+
+        Raises InvalidInput without a relay, for a bad query, or if the store lacks the follow list.
+        Raises NoRelays if no relay of the target's author was found. Raises StoreError or one of
+        its subclasses if the store of claims fails. Safe to cancel.
         """
         asked = query if isinstance(query, Query) else make_query(query)
         await self._open_store()
@@ -265,14 +285,19 @@ class NostrClient:
         interval: float | None = None,
         live: bool | None = None,
     ) -> Watching:
-        """Return an async iterator of results, the first one once every relay was asked.
+        """Return an async iterator that yields each new result of a query.
 
-        A `Watch` has the question, the relays, the interval, and the policy for relays that lie;
-        `relays`, `interval` (in seconds) and `live` override its own. Each relay is asked by
-        itself; with `live`, new events make the watch ask it again soon. Claims are stored, or stay
-        in memory for as long as this lasts. End it with its `close()`, as an async context manager,
-        or by closing the client. Iterating raises as `count` does. Raises InvalidInput for a bad
-        query or an interval below `watch.SHORTEST`.
+        The first result comes when the client has asked every relay once. The client asks each
+        relay separately, once in each interval. If `live` is True, new events make the client ask
+        again soon.
+
+        A `Watch` has the query, the relays, the interval and the trust policy. `relays`, `interval`
+        (in seconds) and `live` override the values of the watch. Without a store, claims stay in
+        memory until the watch ends. To end the watch, call its `close()`, leave its async context,
+        or close the client.
+
+        Raises InvalidInput for a bad query or an interval below `watch.SHORTEST`. Iterating raises
+        the errors of `count`.
         """
         changes = {
             "relays": None if relays is None else tuple(_named(relays).values()),
@@ -308,11 +333,14 @@ class NostrClient:
         *,
         book: WatchRepository | None = None,
     ) -> AsyncIterator[Engine]:
-        """Open the engine that keeps watches fresh over this client's connections.
+        """Open the engine that keeps watches fresh over the connections of this client.
 
-        Call its `refresh` and `run`; `merged` receives each number. With a `book`, claims and
-        history are stored there, and turns continue where an earlier run stopped. See `wanted` for
-        the relays.
+        Use the engine as an async context manager, and call its `refresh` and `run`.
+
+        - `merged`: a function that receives each new number.
+        - `wanted`: the watches, as the method `wanted` returns them.
+        - `book`: a repository for claims and history. The engine then continues where an earlier
+          run stopped.
         """
         await self._open_store()
         if book is not None:
@@ -349,11 +377,14 @@ class NostrClient:
             yield engine
 
     def wanted(self, watches: Iterable[Watch], questions: Mapping[str, Query] = {}) -> WatchSet:
-        """Return what an engine of this client keeps fresh.
+        """Return the watches that an engine of this client keeps fresh.
 
-        Watches without relays are asked on this client's own, or on those of their targets' authors
-        (NIP-65). A client that stores events also stores those that arrive live. `questions`: by
-        name, those that are not the watch's own.
+        If a watch names no relays, the engine asks the client's relays. If the client has no
+        relays, the engine asks the relays of the target's author (NIP-65). If the client keeps
+        events, the engine also stores live events.
+
+        - `questions`: queries by the name of their watch. Such a query replaces the watch's own
+          query.
         """
         keeps = {} if self._counting.keep is None else {"keep": True}
         return WatchSet(
@@ -383,15 +414,19 @@ class NostrClient:
         trusted_by: str | KeySigner | None = None,
         relays: RelayNames | None = None,
     ) -> list[Asserted]:
-        """Return what providers (NIP-85) assert about the target of a canonical query, in order.
+        """Return what providers assert about the target of a canonical query (NIP-85).
 
-        An assertion is a number that somebody else counted: `count` never uses it. `providers` are
-        npubs or hex pubkeys; without any, those that the user `trusted_by` declares (kind 10040),
-        which the relays then see asked for: none, if there is no declaration. The part that is
-        encrypted to the user is read with a KeySigner, and not with a pubkey. Takes twice the
-        group's deadline at most. Raises InvalidInput for a query that no card answers, without
-        either, and for an encrypted part that cannot be read; MissingExtra, NoRelays, StoreError.
-        Safe to cancel.
+        An assertion is a number that somebody else counted. `count` never uses assertions.
+
+        - `providers`: the providers, as npubs or hex pubkeys. The results have the same order.
+        - `trusted_by`: a user whose declaration (kind 10040) names the providers, if `providers` is
+          empty. A KeySigner also decrypts the private part of its own declaration. Without a
+          declaration, the result is empty. The relays can see whom the user trusts.
+
+        The method takes at most two times `Timeouts.group`. Raises InvalidInput if no assertion can
+        answer the query, or if neither a provider nor a user is given. Raises InvalidInput also if
+        the private part cannot be decrypted. Raises MissingExtra, NoRelays or StoreError. Safe to
+        cancel.
         """
         from nostr_client.assertions import reading
         from nostr_client.codecs import nip19
@@ -413,11 +448,12 @@ class NostrClient:
     async def explain(
         self, query: Query | Filter | Sequence[Filter], *, relays: RelayNames | None = None
     ) -> CountResult:
-        """Explain a number: `merged.parts` say which claims were used, and why others were not.
+        """Return a number, and how each claim contributes to the number.
 
-        With a store nobody is asked: the stored claims of `relays` are merged as they stand now, by
-        default those of all relays that were ever asked. Without a store, or without stored claims,
-        this counts. Raises as `count` does.
+        `merged.parts` of the result says which claims are in the number, and why other claims are
+        not. With a store, the method asks no relay and merges the stored claims of `relays`. By
+        default, these are the claims of all relays. Without stored claims, the method counts.
+        Raises the errors of `count`.
         """
         asked = query if isinstance(query, Query) else make_query(query)
         await self._open_store()
@@ -462,7 +498,8 @@ class NostrClient:
     ) -> Subscription:
         """Open an async iterator of verified events from all relays, each event once.
 
-        Without `live`: only the stored events. Raises InvalidInput without a relay.
+        If `live` is False, the iterator ends after the stored events. Raises InvalidInput without a
+        relay.
         """
         urls = [url for url, _ in self._urls(relays)]
         return self.pool.subscribe(filters, urls, live=live)
@@ -476,8 +513,8 @@ class NostrClient:
     ) -> FetchResult:
         """Read stored events from every relay and return each event once, newest first.
 
-        `timeout` in seconds, for all relays. A relay that fails is in `errors`, never an exception.
-        Raises InvalidInput without a relay. Safe to cancel.
+        `timeout` is in seconds, for all relays. If a relay fails, `errors` of the result has its
+        error. Raises InvalidInput without a relay. Safe to cancel.
         """
         urls = [url for url, _ in self._urls(relays)]
         return await self.pool.fetch_events(filters, urls, timeout)
@@ -489,12 +526,14 @@ class NostrClient:
         relays: RelayNames | None = None,
         timeout: float | None = None,
     ) -> dict[str, str]:
-        """Return the names of people (pubkeys in hex) by their newest profile, safe to show.
+        """Return the names of people from their newest profiles, by hex pubkey.
 
-        Profiles in the store come first; for the others each relay gets one REQ and `timeout`
-        seconds, by default 3. A client that stores events stores these profiles, too. Anybody may
-        take any name: show the key behind it (`codecs.profiles.person`). A person without a profile
-        is missing. Raises StoreError. Safe to cancel.
+        The names are safe to print. A person without a profile is missing from the result. Anybody
+        may use any name, so show the key beside the name (`codecs.profiles.person` does).
+
+        The method first looks in the store. For the other people, each relay gets one REQ and
+        `timeout` seconds (default 3). If the client keeps events, it stores these profiles. Raises
+        StoreError. Safe to cancel.
         """
         from nostr_client.codecs.profiles import names_of
         from nostr_client.network.profiles import newest_profiles
@@ -521,9 +560,10 @@ class NostrClient:
         relays: RelayNames | None = None,
         timeout: float | None = None,
     ) -> Mapping[str, PublishResult]:
-        """Send an event to every relay; return a status for each, by the relay's name as given.
+        """Send an event to every relay and return a status for each relay.
 
-        `timeout` in seconds, for each. Raises InvalidInput without a relay.
+        The keys of the result are the relays' names as the caller wrote them. `timeout` is in
+        seconds, for each relay. Raises InvalidInput without a relay.
         """
         urls = self._urls(relays)
         results = await self.pool.publish(event, [url for url, _ in urls], timeout)
@@ -544,18 +584,28 @@ class NostrClient:
         timeout: float | None = None,
         on_progress: OnProgress | None = None,
     ) -> SyncReport:
-        """Move events from the relays into the store (NIP-77), the other way, or both.
+        """Download events from relays into the store, upload events, or both (NIP-77).
 
-        Nothing leaves the store unless `direction` is up or both. Even then events of private kinds
-        (`private_kinds`) and by other keys than the signer's stay here, unless a filter names their
-        kind (or author, for others' events) or `include_private` and `include_others` allow them.
-        Other people's protected events (NIP-70) are never sent; `held_back` counts what stayed.
-        `question`: filters, or the id of an event whose content has them. `dry_run` only compares.
-        `ids_only` compares too, including settled ids, and works without a store: then `events` is
-        the exact number of distinct events over all relays. `keep_ids` lists the differences.
-        `timeout`, in seconds, limits the whole; by default every step has its deadline. A relay's
-        failure is a status in the report, never an exception. Raises InvalidInput, StoreError. Safe
-        to cancel: what was stored stays, and the next sync continues.
+        - `question`: filters, or the id of an event whose content has the filters.
+        - `direction`: `down`, `up` or `both`. Events leave the store only with `up` and `both`.
+        - `dry_run`: True to compare without moving events.
+        - `ids_only`: True to compare without moving events, and without a store. The comparison
+          also includes events that relays refused earlier. `SyncReport.events` is then the exact
+          number of distinct events over all relays.
+        - `keep_ids`: True to list the ids that differ.
+        - `include_private`: True to upload events of private kinds (`private_kinds`). Otherwise the
+          client uploads such events only if a filter names their kind.
+        - `include_others`: True to upload events by other keys than the signer's. Otherwise the
+          client uploads such events only if a filter names their author.
+        - `timeout`: seconds for the whole sync. By default, only each step has a deadline.
+        - `on_progress`: a function that receives the state of the sync several times a second.
+
+        The client never uploads protected events (NIP-70) of other people. `held_back` in the
+        report counts the events that the client did not upload for these reasons. If a relay fails,
+        the status in its report says how far the sync got.
+
+        Raises InvalidInput or StoreError. Safe to cancel: stored events stay, and the next sync
+        continues.
         """
         from nostr_client.sync.procedure import Syncer
 
@@ -586,10 +636,14 @@ class NostrClient:
         include_others: bool = False,
         on_progress: OnProgress | None = None,
     ) -> SyncReport:
-        """Copy to `second` what it lacks from `first`, without a store; `up` copies the other way.
+        """Copy events from one relay to another, without a store.
 
-        What is sent, what a status means and what it raises is as in `sync`. A client
-        with a store remembers there what was refused and withheld, and stores no event.
+        The client copies the events of `first` that `second` lacks. With the direction `up`, the
+        client copies from `second` to `first`. Uploads follow the rules of `sync`. If the client
+        has a store, the store remembers which events a relay refused or withheld. The store keeps
+        none of the copied events.
+
+        Raises InvalidInput or StoreError. Safe to cancel.
         """
         from nostr_client.sync.mirror import mirror
 
@@ -621,36 +675,41 @@ class NostrClient:
         budget: ReadBudget | None = None,
         options: SyncOptions | None = None,
     ) -> Coverage:
-        """Return which of an author's events each relay has, by kinds; see `sync.coverage`.
+        """Return which of an author's events each relay has, by kind.
 
-        `relays`: those to compare, by default the client's own; `written`: also those where the
-        author writes (NIP-65). `budget`: the most that is read of one relay and kind, if it cannot
-        compare by ids. The store's events count as known, too. A relay's failure is a reason in its
-        cell. Raises InvalidInput without a relay, NoRelays if no list was found, StoreError. Safe
-        to cancel.
+        - `relays`: relays to compare, by default the relays of the client.
+        - `written`: True to also compare the relays where the author writes (NIP-65).
+        - `budget`: the most that the client reads for one relay and kind if the relay cannot
+          compare ids.
+
+        The result has a cell for each relay and kind. If a relay fails, its cells have the reason.
+        The comparison includes the events in the store. Raises InvalidInput without a relay,
+        NoRelays if no relay list was found, or StoreError. Safe to cancel.
         """
         coverage = await self._coverages()
         named = self._chosen(relays or None) if relays or not written else []
         return await coverage.look(question, named, written=written, budget=budget, options=options)
 
     async def plan_repair(self, coverage: Coverage) -> CoveragePlan:
-        """Return what a repair of a coverage of this client would send to which relay, and what
-        not.
+        """Return which events a repair sends to which relay, and which events it skips.
 
-        Events that relays and the store lack are downloaded. If the client has indexers, the plan
-        also has the user's own events of the last 30 days for relays where mentioned people read
-        (NIP-65). Private and protected events are never sent; relays that the user did not name get
-        only own recent events, 200 at most. Raises StoreError. Safe to cancel.
+        The client downloads events that a relay and the store lack. If the client has indexers, it
+        also plans the user's own events of the last 30 days for other relays. These are the relays
+        where mentioned people read (NIP-65).
+
+        A repair never sends private or protected events. Relays that the user did not name get at
+        most 200 recent events, all by the user. Raises StoreError. Safe to cancel.
         """
         return await (await self._coverages()).plan(coverage)
 
     async def repair(
         self, plan: CoveragePlan, *, options: SyncOptions | None = None
     ) -> RepairReport:
-        """Execute a plan: deletions first. A relay's failure is in the report.
+        """Send the events of a plan to the relays, deletions first.
 
-        An event that a relay accepted twice and lost again is not planned a third time; a client
-        with a store remembers that. Raises StoreError. Safe to cancel.
+        If a relay fails, the report has its error. If a relay twice accepted an event and lost it,
+        later plans skip the event. The client remembers such losses in its store. Raises
+        StoreError. Safe to cancel.
         """
         return await (await self._coverages()).carry_out(plan, options)
 
@@ -681,7 +740,7 @@ class NostrClient:
         return self._memory
 
     async def relay_info(self, url: str) -> RelayInfo:
-        """Return a relay's description of itself (NIP-11). Raises NetworkError, ProtocolError."""
+        """Return the NIP-11 document of a relay. Raises NetworkError or ProtocolError."""
         return await self.pool.relay(url).info()
 
     def _urls(self, relays: RelayNames | None) -> list[tuple[str, str]]:
@@ -695,9 +754,9 @@ class NostrClient:
         return [(name, self.pool.relay(url)) for url, name in self._urls(relays)]
 
     async def close(self) -> None:
-        """Close every connection, and the store if it was opened here; nothing is left running.
+        """Close every connection, and the store if the client opened the store.
 
-        Any later call raises InvalidInput.
+        Nothing is left running. Any later call raises InvalidInput.
         """
         self._closed = True
         try:

@@ -46,37 +46,39 @@ class Timeouts:
     """Sets how long to wait, in seconds."""
 
     connect: float = 10.0
-    """Name lookup, TCP, TLS and the WebSocket handshake: slow mobile links need 5 to 8."""
+    """For name lookup, TCP, TLS and the WebSocket handshake. Slow mobile links need 5 to 8."""
 
     count: float = 10.0
-    """One COUNT on one relay: big relays take 3 to 5 for a popular author's followers."""
+    """For one COUNT on one relay. Big relays need 3 to 5 for a popular author's followers."""
 
     group: float = 15.0
-    """All relays of one question together: later answers are reported as timeouts, not awaited."""
+    """For all relays of one question together. A relay that answers later has the status timeout.
+    """
 
     eose: float = 20.0
-    """Silence while a stored query is read: counted again after each event."""
+    """Between two events while a relay sends the stored events of a query."""
 
     publish: float = 10.0
-    """OK for one event: relays verify and write before they answer."""
+    """For the OK to one event. Relays verify and write an event before they answer."""
 
     auth: float = 10.0
-    """OK for an AUTH event; a remote signer may ask its owner first."""
+    """For the OK to an AUTH event. A remote signer may first ask its owner."""
 
     http: float = 10.0
-    """The whole NIP-11 document: it is small."""
+    """For a whole NIP-11 document, which is small."""
 
     send: float = 20.0
-    """A frame to a peer that does not read, until the kernel has it."""
+    """For one outgoing frame if the peer does not read."""
 
     page: float = 300.0
-    """A stored query as a whole, however busily the relay drips events."""
+    """For all stored events of one query, even if the relay sends them without a pause."""
 
     close: float = 2.0
-    """The closing handshake: nothing is lost when the other side does not answer."""
+    """For the closing handshake. Nothing is lost if the relay does not answer."""
 
     heartbeat: float = 30.0
-    """Between pings: proxies drop idle connections after 60, mobile NATs after 30 to 120."""
+    """Between two pings. Proxies close idle connections after 60, mobile networks after 30 to 120.
+    """
 
     def __post_init__(self) -> None:
         _require_positive(self)
@@ -84,53 +86,57 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Sets how much to accept from one relay before it is cut off; what is cut is counted."""
+    """Sets how much to accept from one relay. The client counts what it refuses."""
 
     message_bytes_in: int = 2 * 1024 * 1024
-    """Bytes of one incoming message: contact lists of 10,000 follows are 850 kB."""
+    """Bytes of one incoming message. A contact list of 10,000 follows has 850 kB."""
 
     message_bytes_out: int = 120_000
-    """Bytes of one outgoing message: strfry drops the connection above 131,072."""
+    """Bytes of one outgoing message. strfry closes the connection above 131,072."""
 
     info: int = 256 * 1024
-    """Bytes of a NIP-11 document: the largest seen are 20 kB."""
+    """Bytes of a NIP-11 document. The largest documents seen have 20 kB."""
 
     event_tags: int = 20_000
-    """Tags of one event: a frame of `message_bytes_in` could hold 300,000 that say nothing."""
+    """Tags of one event. A frame of `message_bytes_in` has room for 300,000 empty tags."""
 
     queue: int = 1_000
-    """Events that wait in one subscription before the relay is made to wait, or loses them."""
+    """Events in the queue of one subscription. If the queue is full, the client stops reading from
+    the relay, or loses events."""
 
     subscriptions: int = 20
-    """Open REQs on one connection, others wait their turn: strfry's default maximum."""
+    """Open REQs on one connection. Further REQs wait. strfry has the same default."""
 
     notices: int = 20
-    """NOTICEs kept for showing; further ones are counted only."""
+    """NOTICEs that the client keeps for display. The client only counts further ones."""
 
     notices_per_minute: int = 60
-    """NOTICEs of one relay in a minute before it is dropped: a storm is a fault or an attack."""
+    """NOTICEs of one relay in a minute. Above this number, the client disconnects."""
 
     waiting: int = 1_000
-    """Requests that wait for a free slot or for the connection before new ones are refused."""
+    """Requests that wait for a free subscription or for the connection. The client refuses further
+    ones."""
 
     mismatch_slack: int = 100
-    """Events outside its filter that a subscription bears before it is closed."""
+    """Events that do not match the filter. Above this number, the client closes the subscription.
+    """
 
     junk_frames: int = 100
-    """Frames that cannot be read before the relay is dropped: a newer relay may send a few."""
+    """Unreadable frames before the client disconnects. A newer relay may send a few."""
 
     messages_per_second: int = 20_000
-    """Incoming frames of one relay in a second: ten times what one core verifies."""
+    """Incoming frames of one relay in a second, ten times what one core verifies."""
 
     messages_per_second_out: int = 500
-    """Frames to one relay in a second, after as many at once: what busy relays work through. An
-    upload that waits for OKs between its water marks goes as fast as the relay answers."""
+    """Frames to one relay in a second, and in the first burst. Busy relays can process this rate.
+    The limit does not apply to an upload, because the relay's OKs set its speed."""
 
     verify_chunk: int = 128
-    """Events verified in one go in a worker thread: 64 to 256 hide the cost of the hand-over."""
+    """Events that a worker thread verifies at a time. From 64 to 256, the cost of the thread switch
+    is negligible."""
 
     relays: int = 200
-    """Relays in one pool: some relay lists name thousands."""
+    """Relays in one pool. Some relay lists name thousands."""
 
     def __post_init__(self) -> None:
         _require_positive(self)
@@ -138,19 +144,23 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconnectPolicy:
-    """When to connect again; full jitter, so that a restarted relay is not hit by all at once."""
+    """Sets when to connect again.
+
+    Each delay is random between `first` and a limit that doubles up to `longest`. So not all
+    clients reconnect to a restarted relay at the same moment.
+    """
 
     first: float = 1.0
-    """Shortest delay in seconds: relays ban clients that come back at once."""
+    """Shortest delay in seconds. Relays ban clients that reconnect at once."""
 
     longest: float = 300.0
-    """Longest delay in seconds: what relay operators ask for."""
+    """Longest delay in seconds, as relay operators request."""
 
     stable_after: float = 60.0
-    """Seconds a connection must have lasted before the delays start from `first` again."""
+    """Seconds that a connection must last before the delays start from `first` again."""
 
     attempts: int | None = None
-    """Failures in a row before giving up; None never gives up, as relays come back after days."""
+    """Failures in a row before the client gives up. None: the client never gives up."""
 
     def __post_init__(self) -> None:
         _require_positive(self)
@@ -160,32 +170,32 @@ class ReconnectPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelayBudget:
-    """What all connections of a process together ask of one public relay (a host) at most.
+    """Limits what all connections of a process ask of one public relay.
 
-    Relays on loopback and private addresses have no budget.
+    The budget applies to a host. Relays on loopback and private addresses have no budget.
     """
 
     requests_per_minute: float = 120.0
-    """REQ, COUNT, NIP-77 messages, events and NIP-11 documents in the long run: half of the
-    strictest limit known, 240 messages a minute, as a REQ has a CLOSE. The events of a sync
-    count in bytes alone: it waits for the relay's OK to some before it sends more."""
+    """REQ, COUNT, NIP-77 messages, events and NIP-11 documents in a minute, on average. A REQ has a
+    CLOSE, so this is half of the strictest known limit, 240 messages a minute. The events of a sync
+    count only as bytes, because a sync waits for the relay's OKs."""
 
     requests_at_once: int = 60
-    """Requests that may follow each other after a pause: a count that reads 20,000 events takes
-    40 pages."""
+    """Requests in a row after a pause. A count that reads 20,000 events needs 40 pages."""
 
     bytes_per_minute: int = 15 * 1024 * 1024
-    """Bytes of frames, unpacked, in both directions, in the long run: 22 GB a day."""
+    """Bytes of uncompressed frames in both directions in a minute, on average. The default is 22 GB
+    a day."""
 
     bytes_at_once: int = 128 * 1024 * 1024
-    """Bytes after a pause: four counts that spend their `ReadBudget`."""
+    """Bytes in a row after a pause. Four counts that spend their `ReadBudget` fit."""
 
     first_pause: float = 5.0
-    """Seconds without a request after a relay said `rate-limited:`, the jitter within: windows
-    of relays are seconds to a minute long. Twice as long each time."""
+    """Seconds without requests after a relay answers `rate-limited:`, including the jitter. Each
+    further pause is twice as long."""
 
     longest_pause: float = 300.0
-    """The longest of these pauses: what relay operators ask for."""
+    """Longest pause in seconds, as relay operators request."""
 
     def __post_init__(self) -> None:
         _require_positive(self)
@@ -195,13 +205,17 @@ class RelayBudget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadBudget:
-    """Bounds what is read from one relay; where it is spent, the number is a lower bound."""
+    """Limits what a count reads from one relay.
+
+    If a count spends the budget, its number is a lower bound.
+    """
 
     bytes: int = 32 * 1024 * 1024
-    """Bytes of events, passed by one or two at most: 1,000 contact lists are about 30 MB."""
+    """Bytes of events; one or two events may exceed it. 1,000 contact lists have about 30 MB."""
 
     events: int = 20_000
-    """Events: 40 pages of 500, about a second of verification on one core."""
+    """Number of events. 20,000 events are 40 pages of 500, and one core verifies them in a second.
+    """
 
     def __post_init__(self) -> None:
         _require_positive(self)
@@ -209,38 +223,41 @@ class ReadBudget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionOptions:
-    """Sets how connections are made."""
+    """Sets how to connect."""
 
     compress: bool = True
-    """Offer permessage-deflate: event JSON shrinks three- to fivefold."""
+    """Offer permessage-deflate. Event JSON shrinks to a fifth or a third."""
 
     proxy: str | None = field(default=None, repr=False)
-    """URL of a SOCKS5 or HTTP proxy for everything. None: what the environment names (`ALL_PROXY`,
-    `HTTPS_PROXY`, `HTTP_PROXY`). "none": no proxy, whatever the environment says."""
+    """URL of a SOCKS5 or HTTP proxy for all connections. None: the proxy in `ALL_PROXY`,
+    `HTTPS_PROXY` or `HTTP_PROXY`. "none": no proxy, even if these variables name one."""
 
     no_proxy: tuple[str, ...] | None = None
-    """Hosts that are reached without the proxy, in the forms of `NO_PROXY`; None: that variable."""
+    """Hosts to reach without the proxy, in the form of `NO_PROXY`. None: the value of `NO_PROXY`.
+    """
 
     strangers_by_proxy: bool = False
-    """Reach relays that only strangers name through the proxy. It resolves their names, so nobody
-    checks here that these do not lead into its private network."""
+    """Use the proxy also for relays that only strangers name. The proxy resolves the names of these
+    relays. So the client cannot check that a name does not lead into the proxy's private network.
+    """
 
     tls: ssl.SSLContext | None = None
-    """None: the system's certificates, verified."""
+    """TLS settings. None: verify by the certificates of the system."""
 
     local_wallets: bool = False
-    """Ask wallets on this machine too, by http: for tests, and for a wallet that runs here."""
+    """Also ask wallets on this machine, by http. Use it for tests and for your own wallet."""
 
     user_agent: str = "nostr-tally"
-    """What relays see of us; a version would distinguish clients."""
+    """Name that relays see. A version in it would distinguish clients."""
 
     def __post_init__(self) -> None:
         choose_proxies(self.proxy, self.no_proxy, {})  # raises InvalidInput
 
     def proxies(self, environ: Mapping[str, str] | None = None) -> Proxies:
-        """Return which URLs go through which proxy; `environ` is by default this process's.
+        """Return which proxy each URL uses.
 
-        Raises InvalidInput for a bad variable.
+        `environ` is the environment, by default that of this process. Raises InvalidInput for a bad
+        variable.
         """
         # No default of os.environ: its values would stand in the signature, and so in documents.
         given = os.environ if environ is None else environ
@@ -255,20 +272,21 @@ class Options:
     """How long to wait for each step."""
 
     limits: Limits = field(default_factory=Limits)
-    """How much to take from one relay."""
+    """How much to accept from one relay."""
 
     budget: RelayBudget | None = field(default_factory=RelayBudget)
-    """How much to ask of one public relay, by all connections together; None: as fast as it is."""
+    """How much to ask of one public relay, over all connections. None: no limit."""
 
     share_budget: bool = False
-    """Whether the budget is one for all programs of this user that share theirs, by a file in the
-    state folder, as the commands and the agent do. Else it is that of this process."""
+    """Whether all programs of this user that set this option share one budget. A file in the state
+    folder has the shared budget. The commands and the agent set this option. False: the process has
+    its own budget."""
 
     unlimited: frozenset[str] = frozenset()
-    """URLs of relays, your own, whose hosts are asked without a budget."""
+    """URLs of your own relays. Their hosts have no budget."""
 
     reconnect: ReconnectPolicy = field(default_factory=ReconnectPolicy)
     """When to connect again."""
 
     connection: ConnectionOptions = field(default_factory=ConnectionOptions)
-    """Sets how connections are made."""
+    """How to connect."""

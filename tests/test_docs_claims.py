@@ -221,3 +221,21 @@ def test_the_form_of_refusals() -> None:
 
 def test_the_reference_of_the_sdk_has_every_public_name() -> None:
     assert set(nostr_client.__all__) - {"__version__"} <= sdk_reference.listed()
+
+
+def test_the_reference_of_the_sdk_shows_plain_types() -> None:
+    page = sdk_reference.page("")
+    bounds = re.findall(r"Annotated\[|Optional\[|\btyping\.|\b_[A-Z]\w+|Meta\(", page)
+    assert not bounds, "types without bounds and modules"
+    assert "PublishResult(status: PublishStatus," in page, "a whole name, also after its module"
+
+
+def test_the_reference_of_the_sdk_shows_each_field_once() -> None:
+    for part in sdk_reference.page("").split("\n### ")[1:]:
+        fields = re.findall(r"^\| `(\w+)` \|", part, re.MULTILINE)
+        assert len(fields) == len(set(fields)), part.splitlines()[0]
+
+
+def test_the_reference_of_the_sdk_shows_the_description_of_a_field() -> None:
+    page = sdk_reference.page("")
+    assert "| `interval` | `str` | `'30m'` | Time between two requests to a relay," in page

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import nostr_client
+from scripts import sdk_reference
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -108,3 +109,13 @@ def test_every_public_name_has_a_complete_docstring(name: str, value: Any) -> No
     assert first.endswith("."), first
     if inspect.iscoroutinefunction(value) and not name.startswith(STORES):
         assert any(word in text.lower() for word in ("raise", "cancel", "never", "running")), name
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [pytest.param(*one, id=one[0]) for one in sdk_reference.texts()]
+)
+def test_every_name_on_the_reference_page_has_a_docstring(name: str, text: str) -> None:
+    first = text.split("\n\n")[0]
+    assert first, f"{name} has no docstring"
+    assert first[0].isupper() or first[0] == "`", first
+    assert first.endswith((".", ":")), first

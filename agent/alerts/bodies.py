@@ -108,7 +108,7 @@ class Covered(NamedTuple):
 
     @property
     def unknown(self) -> list[str]:
-        """The relays that were not compared to their end."""
+        """The relays whose share is not known."""
         return [one.relay for one in self.run.relays if one.share is None]
 
 

@@ -142,7 +142,7 @@ def parse_shortfall(text: str) -> Shortfall:
 
 
 def falls_short(line: Shortfall, run: CoverageRun) -> bool | None:
-    """Whether a line is crossed; None: relays that were not compared to their end decide it."""
+    """Whether a line is crossed; None: relays whose share is not known decide it."""
     below = sum(one.share is not None and one.share < line.share for one in run.relays)
     unknown = sum(one.share is None for one in run.relays)
     if below >= line.relays:

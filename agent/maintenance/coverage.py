@@ -190,6 +190,8 @@ class CoverageRunner:
         plan = await relays.plan(found)
         for relay, why, number in plan.left:
             self._log.info("not_sent", coverage=name, relay=relay, events=number, why=str(why))
+        for relay, kinds in plan.uncompared.items():
+            self._log.info("not_compared", coverage=name, relay=relay, kinds=str(kinds))
         report = await relays.carry_out(plan, None)
         for one in report.relays:
             self._log.info("repaired", coverage=name, relay=one.relay, took=one.taken)

@@ -171,7 +171,7 @@ class _SyncReader:
 class _CoverageReader:
     """A collector over coverages that were compared: labels `coverage` and `relay`.
 
-    A relay that was not compared to its end has no share: an unknown is not a zero. Metrics that
+    An unknown share is no sample: it is neither a zero nor a one. Metrics that
     anybody may read name no relay.
     """
 
@@ -185,7 +185,7 @@ class _CoverageReader:
         runs = {name: one.run for name, one in self._read().items() if one.run is not None}
         shares = GaugeMetricFamily(
             "nostr_agent_coverage_share",
-            "Part of the known events that a relay has, 0 to 1; none if it was not compared.",
+            "Part of the known events that a relay has, 0 to 1; none if that is not known.",
             labels=("coverage", "relay"),
         )
         for name, run in runs.items():
@@ -203,7 +203,7 @@ class _CoverageReader:
             "coverage_relays_not_compared",
             "Relays that were not compared to their end.",
             "coverage",
-            ((name, sum(one.share is None for one in run.relays)) for name, run in runs.items()),
+            ((name, sum(not one.compared for one in run.relays)) for name, run in runs.items()),
         )
         yield _gauge(
             "coverage_last_run_timestamp_seconds",

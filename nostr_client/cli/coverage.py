@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from nostr_client.cli.coverage_kept import show_kept
+from nostr_client.cli.coverage_kept import (
+    in_cell,
+    part_of_all,
+    say_what_is_known,
+    say_what_the_store_lacks,
+    show_kept,
+)
 from nostr_client.cli.entry import FAILURE, NO_RELAY, OK, run_async
 from nostr_client.cli.key import key_file_option, optional_signer
 from nostr_client.cli.output import console, json_option, plain_table, print_json, say, waiting
@@ -25,7 +31,7 @@ from nostr_client.cli.questions import (
     with_keys,
 )
 from nostr_client.cli.relays import network_options, relay_option
-from nostr_client.codecs.display import percent, plural
+from nostr_client.codecs.display import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,10 +95,13 @@ def coverage(
     Relays are compared by ids (NIP-77); the events of a relay without NIP-77 are read. Of
     replaceable events only the newest version counts. Events that NPUB deleted do not count, and
     relays that still serve them are named. With --store the events in the store are compared, too.
-    ? marks relays and kinds that were not read to the end. Exit code 3 if no relay was.
+    "of all" is the part that a relay has of the events that it should have; protected and expired
+    events are none of them. ? marks what is not known: relays and kinds that were not read to the
+    end, and every share if no event is known. Exit code 3 if no relay was read to the end.
 
     --repair shows the plan, asks, and sends each relay what it lacks, deletions first. Events that
-    the store lacks are downloaded for that. Private and protected events are never sent. Relays
+    the store lacks are downloaded for that. Deletions and requests to vanish are sent whatever
+    --kind names. Private and protected events are never sent. Relays
     that you did not name, such as those that read NPUB's mentions (found by --indexer), get only
     events of your own key of the last 30 days, 200 a run. Exit code 1 if a relay did not accept
     all.
@@ -216,11 +225,16 @@ def show(found: Coverage) -> None:
     for relay in found.relays:
         cells = [_cell(found, relay, kind) for kind in kinds]
         table.add_row(Text(clip(relay)), *cells, _share(found, relay))
+    stored = [n for kind in kinds if (n := found.stored(kind)) is not None]
     if found.local:
-        stored = [str(len(found.local[kind] & found.union(kind))) for kind in kinds]
-        table.add_row(Text("store"), *stored, "")
-    table.add_row(Text("known"), *(str(len(found.union(kind))) for kind in kinds), "")
+        table.add_row(Text("store"), *map(str, stored), "")
+    known = [found.union(kind) for kind in kinds]
+    table.add_row(Text("known"), *(str(len(ids)) for ids in known), "")
     console().print(table)
+    every = frozenset[str]().union(*known)
+    say_what_is_known(len(every), len(every & found.protected), len(every & found.expired))
+    if found.local:
+        say_what_the_store_lacks(len(every) - sum(stored))
     for relay in found.relays:
         _remark(found, relay)
 
@@ -242,6 +256,9 @@ def show_plan(plan: CoveragePlan) -> None:
         say("nothing to send")
     for relay, why, number in plan.left:
         say(f"{clip(relay)} does not get {plural(number, 'event')}: {why}")
+    for relay, uncompared in plan.uncompared.items():
+        listed = ", ".join(map(str, uncompared))
+        say(f"{clip(relay)} gets nothing of kinds not compared to the end: {listed}")
 
 
 def show_report(report: RepairReport) -> None:
@@ -261,16 +278,13 @@ def show_report(report: RepairReport) -> None:
 
 
 def _cell(found: Coverage, relay: str, kind: int) -> str:
-    cell = found.cell(relay, kind)
-    held = found.held(relay, kind)
-    return str(held) if cell.whole else f"{held}?" if held else "?"
+    return in_cell(found.held(relay, kind), whole=found.cell(relay, kind).whole)
 
 
 def _share(found: Coverage, relay: str) -> str:
     from nostr_client.sync.coverage.matrix import share
 
-    part = share(found, relay)
-    return "?" if part is None else percent(part)
+    return part_of_all(share(found, relay))
 
 
 def _remark(found: Coverage, relay: str) -> None:
@@ -286,6 +300,8 @@ def _remark(found: Coverage, relay: str) -> None:
         say(f"{clip(relay)} serves {least}{served}: {ids}{lacks}")
     elif doubt := found.vanish_doubt.get(relay):
         say(f"{clip(relay)} may serve events from before a request to vanish: {clip(doubt)}")
+    elif relay in found.vanished:
+        say(f"{clip(relay)} was asked to forget events (NIP-62): what it should have is not known")
     alone = sum(found.alone(relay, kind) for kind in found.kinds)
     if alone:
         say(f"{clip(relay)} names {plural(alone, 'event')} that nothing confirms: not counted")
@@ -295,5 +311,5 @@ def _remark(found: Coverage, relay: str) -> None:
 
 
 def _code(found: Coverage) -> int:
-    looked = any(one.whole for row in found.cells.values() for one in row.values())
+    looked = any(found.cell(relay, kind).whole for relay in found.relays for kind in found.kinds)
     return OK if looked else NO_RELAY

@@ -31,7 +31,7 @@ def show_kept(place: StoreOrAgent, *, as_json: bool) -> int:
             _show(name, run)
         if not found:
             say("no coverage yet: an agent keeps those of its configuration ([[coverage]])")
-    compared = any(one.share is not None for run in found.values() for one in run.relays)
+    compared = any(one.compared for run in found.values() for one in run.relays)
     return OK if compared or not found else NO_RELAY
 
 
@@ -63,18 +63,51 @@ def _show(name: str, run: CoverageRun) -> None:
 
     table = plain_table("relay", *(f"kind {one.kind}" for one in run.kinds), "of all")
     for relay in run.relays:
-        cells = [f"{one.held}" if one.whole else f"{one.held}?" for one in relay.kinds]
-        share = "?" if relay.share is None else percent(relay.share)
-        table.add_row(Text(clip(relay.relay)), *cells, share)
-    if any(one.stored is not None for one in run.kinds):
-        table.add_row(Text("store"), *(str(one.stored or 0) for one in run.kinds), "")
+        cells = [in_cell(one.held, whole=one.whole) for one in relay.kinds]
+        table.add_row(Text(clip(relay.relay)), *cells, part_of_all(relay.share))
+    stored = [one.stored for one in run.kinds if one.stored is not None]
+    if stored:
+        table.add_row(Text("store"), *map(str, stored), "")
     table.add_row(Text("known"), *(str(one.known) for one in run.kinds), "")
     click.echo(f"{name}, compared {moment(run.at)}")
     console().print(table)
+    say_what_is_known(run.known, run.protected, run.expired)
+    if stored:
+        say_what_the_store_lacks(run.known - sum(stored))
     for relay in run.relays:
         _remark(relay)
+        if run.known and relay.compared and relay.share is None:
+            what = "what it should have is not known, as after a request to vanish"
+            say(f"{clip(relay.relay)}: {what}")
     for one in run.repaired or ():
         say(f"{clip(one.relay)} took {one.taken} of {plural(one.planned, 'missing event')}")
+
+
+def in_cell(held: int, *, whole: bool) -> str:
+    """Return how many events a relay has; `?` marks a lower bound, and stands alone for none."""
+    return str(held) if whole else f"{held}?" if held else "?"
+
+
+def part_of_all(share: float | None) -> str:
+    """Return a share in per cent; `?` if it is not known."""
+    return "?" if share is None else percent(share)
+
+
+def say_what_is_known(known: int, protected: int, expired: int) -> None:
+    """Print that no event is known, and how many of those that are known no repair moves."""
+    if not known:
+        say("no event is known, so no relay's share is known")
+    if protected:
+        say(f"{plural(protected, 'event')} protected by the author (NIP-70): not moved")
+    if expired:
+        say(f"{plural(expired, 'event')} expired (NIP-40): not moved")
+
+
+def say_what_the_store_lacks(lacking: int) -> None:
+    """Print that a repair does not fill the store, and what does."""
+    if lacking > 0:
+        what = f"the store lacks {plural(lacking, 'event')}, and a repair does not fill it"
+        say(f"{what}: run `nostr-client sync run --direction down` with a filter for this author")
 
 
 def _remark(relay: RelayCoverage) -> None:

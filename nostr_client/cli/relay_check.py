@@ -8,7 +8,7 @@ import click
 
 from nostr_client.cli.entry import FAILURE, OK, run_async
 from nostr_client.cli.key import key_file_option, load_signer, optional_signer
-from nostr_client.cli.output import console, json_option, plain_table, print_json, waiting
+from nostr_client.cli.output import console, json_option, plain_table, print_json, say, waiting
 from nostr_client.cli.relays import network_options, timeout_option
 from nostr_client.codecs.display import plural
 
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 @click.option(
     "--write",
     is_flag=True,
-    help="Write a few events with your key, read them back, and delete them.",
+    help="Write a few events with your key, read them back, and delete them. Two deletion requests"
+    " of the key stay on the relay: use a key made for this.",
 )
 @click.option("--anonymous", is_flag=True, help="Answer AUTH with a fresh key instead of yours.")
 @timeout_option
@@ -48,12 +49,18 @@ def check(
     Exit code 1 if one is wrong.
     """
     signer = _signer(write, anonymous, key_file)
+    if write:
+        say("two deletion requests (kind 5) of your key stay on the relay: use a key made for this")
     with waiting("checking"):
         report = run_async(_check(url, signer, write, timeout, network))
     if as_json:
         print_json(report.to_dict())
     else:
         _show(report)
+    if report.remaining:
+        left = plural(len(report.remaining), "deletion request")
+        stay = "stays" if len(report.remaining) == 1 else "stay"
+        say(f"{left} of your key {stay} there: {', '.join(report.remaining)}")
     ctx.exit(FAILURE if report.wrong else OK)
 
 

@@ -31,16 +31,17 @@ _Kind = Annotated[int, Meta(ge=0, le=MAX_KIND)]
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
-    """A signed event as NIP-01 has it; times are Unix seconds, hex is lower case.
+    """A signed event (NIP-01). Hex is lower case.
 
-    The constructor checks nothing, for speed: `parse_event` gives a checked one,
-    `check_event` checks one made by hand, `keys.verify` checks id and signature too.
+    The constructor checks nothing, for speed. `parse_event` returns an event with valid fields.
+    `check_event` checks the fields of an event. `verify` also checks the id and the signature.
     """
 
     # gc=False: strings, integers and tuples of them hold no reference cycle.
     id: _Hex32
     pubkey: _Hex32
     created_at: _Time
+    """Unix seconds, as the author claims."""
     kind: _Kind
     tags: tuple[_Tag, ...]
     content: str
@@ -50,18 +51,21 @@ class Event(msgspec.Struct, frozen=True, gc=False):
         return hash(self.id)  # equal events have equal ids
 
     def to_json(self) -> str:
-        """Return the event as compact JSON, keys in NIP-01's order.
+        """Return the event as compact JSON, with the keys in NIP-01's order.
 
-        Raises InvalidEvent for lone surrogates.
+        Raises InvalidEvent if a text has a lone surrogate.
         """
         return _encode(self).decode()
 
     def tag_values(self, name: str) -> Iterator[str]:
-        """Yield the second item of each tag called `name`, in order."""
+        """Yield the second item of each tag with this name, in order."""
         return (tag[1] for tag in self.tags if tag[0] == name and len(tag) > 1)
 
     def first_tag(self, name: str) -> str | None:
-        """Return the second item of the first tag called `name` that has one, else None."""
+        """Return the second item of the first tag with this name, or None.
+
+        The method skips tags that have only one item.
+        """
         return next(self.tag_values(name), None)
 
     def __repr__(self) -> str:
@@ -87,15 +91,13 @@ def nip01_order(one: Dated) -> tuple[int, Any]:
 
 
 class EventTemplate(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts of an event that a Signer signs; checked when it is signed.
-
-    `created_at` is in Unix seconds; None means the time of signing.
-    """
+    """The parts of an event that a Signer signs. The signer checks them."""
 
     kind: int
     content: str = ""
     tags: Tags = ()
     created_at: int | None = None
+    """Unix seconds. None means the time of signing."""
 
 
 _encoder: Final = msgspec.json.Encoder()
@@ -105,10 +107,9 @@ _decode_event: Final = msgspec.json.Decoder(Event).decode
 def parse_event(raw: bytes | str | Mapping[str, object]) -> Event:
     """Read one event from JSON text, or from a mapping of decoded JSON.
 
-    Strict: lower-case hex of the right length, `created_at` in 0..2^63-1, `kind` in 0..65535,
-    each tag one or more strings, no lone surrogates, integers never written as floats. Unknown
-    keys are dropped: they are not signed. Id and signature are not checked here. Raises
-    InvalidEvent.
+    The function checks the types, ranges and lengths of all fields. Hex must be lower case, and
+    numbers must be written as integers. The function drops unknown keys, because the signature does
+    not cover them. The function does not check the id and the signature. Raises InvalidEvent.
     """
     try:
         if isinstance(raw, Mapping):

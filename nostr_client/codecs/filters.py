@@ -27,11 +27,13 @@ _encoder: Final = msgspec.json.Encoder()
 
 
 class Filter:
-    """One filter: every condition given must hold, a list holds when one of its items does.
+    """A filter (NIP-01). An event matches if it meets every condition of the filter.
 
-    Takes any iterables and stores tuples; frozen and hashable. `tags` maps `"#e"` to values, in
-    an order that is kept, as `hll.offset` takes the first value of the first attribute. Times
-    are Unix seconds and inclusive. Raises InvalidFilter.
+    A list of values is met if one of its values matches. Times are Unix seconds, and `since` and
+    `until` are inclusive. A filter is frozen and hashable. Raises InvalidFilter.
+
+    - `tags`: values by tag name, such as `{"#e": [...]}`. The filter keeps the order of names and
+      values, because `hll.offset` depends on the order.
     """
 
     __slots__ = ("_hash", "_lists_nothing", "_sets", "_tag_sets", *_FIELDS, "tags")
@@ -77,7 +79,7 @@ class Filter:
 
     @classmethod
     def from_json(cls, raw: bytes | str | Mapping[str, object]) -> Filter:
-        """Read a filter from JSON, text or decoded; strict as the constructor (InvalidFilter)."""
+        """Read a filter from JSON text or from decoded JSON. Raises InvalidFilter."""
         fields = raw if isinstance(raw, Mapping) else decode_fields(raw)
         known: dict[str, Any] = {}
         tags: dict[str, Any] = {}
@@ -91,7 +93,10 @@ class Filter:
         return cls(tags=tags, **known)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the filter as decoded JSON in wire order: lists, tags as given, then the rest."""
+        """Return the filter as decoded JSON.
+
+        The keys have a fixed order: `ids`, `authors`, `kinds`, tags as given, then the other keys.
+        """
         out: dict[str, Any] = {}
         if self.ids is not None:
             out["ids"] = [*self.ids]
@@ -116,10 +121,10 @@ class Filter:
         return _encoder.encode(self.to_dict()).decode()
 
     def cache_key(self) -> str:
-        """Return one string for all spellings of a filter: attributes and values sorted, once each.
+        """Return a text that is the same for filters with the same conditions in another order.
 
-        Not for registers of filters with several attributes or values: their HLL offset depends
-        on the order that this forgets.
+        In this text, keys and values are sorted and without repetition. Do not use the text as a
+        key for HyperLogLog registers, because their offset depends on the original order.
         """
         fields = {
             key: sorted(set(value)) if isinstance(value, list) else value
@@ -155,13 +160,16 @@ class Filter:
 
     @property
     def matches_nothing(self) -> bool:
-        """True when no event can match: an empty list, or since after until. Do not send these."""
+        """True if no event can match, for an empty list or a `since` after `until`.
+
+        Do not send such a filter to relays.
+        """
         if self._lists_nothing:
             return True
         return self.since is not None and self.until is not None and self.since > self.until
 
     def matches(self, event: Event) -> bool:
-        """Return whether the event meets every condition; `limit` and `search` are ignored."""
+        """Return True if the event meets all conditions. Ignores `limit` and `search`."""
         ids, authors, kinds = self._sets
         if kinds is not None and event.kind not in kinds:
             return False

@@ -35,10 +35,10 @@ _CURVE_ORDER: Final = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8C
 
 
 class VerifiedEvent(msgspec.Struct, frozen=True, gc=False):
-    """A verified event: its structure, id and signature hold.
+    """An event whose fields, id and signature were checked.
 
-    `verify`, `verify_many` and signers make it, and a store accepts nothing else. It has the
-    fields of its `event`, so it can be used where an event is read.
+    `verify`, `verify_many` and signers return verified events. A store accepts only verified
+    events. A verified event has the fields of its `event`, so programs read it like an event.
     """
 
     event: Event
@@ -55,7 +55,7 @@ class VerifiedEvent(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def created_at(self) -> int:
-        """When the author says that the event was made, in Unix seconds."""
+        """The time at which the author claims to have made the event, in Unix seconds."""
         return self.event.created_at
 
     @property
@@ -65,7 +65,7 @@ class VerifiedEvent(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def tags(self) -> Tags:
-        """The tags, each of one string or more."""
+        """The tags. Each tag has at least one string."""
         return self.event.tags
 
     @property
@@ -79,15 +79,18 @@ class VerifiedEvent(msgspec.Struct, frozen=True, gc=False):
         return self.event.sig
 
     def tag_values(self, name: str) -> Iterator[str]:
-        """Yield the second item of each tag called `name`, in order."""
+        """Yield the second item of each tag with this name, in order."""
         return self.event.tag_values(name)
 
     def first_tag(self, name: str) -> str | None:
-        """Return the second item of the first tag called `name` that has one, else None."""
+        """Return the second item of the first tag with this name, or None.
+
+        The method skips tags that have only one item.
+        """
         return self.event.first_tag(name)
 
     def to_json(self) -> str:
-        """Return the event as compact JSON, keys in NIP-01's order."""
+        """Return the event as compact JSON, with the keys in NIP-01's order."""
         return self.event.to_json()
 
     def __repr__(self) -> str:
@@ -95,7 +98,10 @@ class VerifiedEvent(msgspec.Struct, frozen=True, gc=False):
 
 
 def verify(event: Event) -> VerifiedEvent:
-    """Check structure, id and BIP-340 signature; about 45 µs. Raises InvalidEvent."""
+    """Check the fields, the id and the BIP-340 signature of an event.
+
+    A check takes about 45 µs. Raises InvalidEvent.
+    """
     if has_plain_fields(event):
         require_hex(event)
     else:
@@ -108,9 +114,10 @@ def verify(event: Event) -> VerifiedEvent:
 
 
 def verify_many(events: Sequence[Event]) -> list[VerifiedEvent | InvalidEvent]:
-    """Verify each event; return a list of the same order, with an error for a bad one.
+    """Check each event and return a list in the same order.
 
-    Meant for a worker thread, in chunks of 64 to 256: libsecp256k1 runs without the GIL.
+    The list has an InvalidEvent in place of each bad event. Call the function in a worker thread,
+    with 64 to 256 events. libsecp256k1 releases the GIL.
     """
     return [_verify_quietly(event) for event in events]
 
@@ -142,7 +149,7 @@ def _signature_holds(event: Event) -> bool:
 
 
 class Signer(Protocol):
-    """Signs events for one key: a key in memory, an extension, a remote signer (NIP-46)."""
+    """Signs events with one key: a key in memory, an extension or a remote signer (NIP-46)."""
 
     @property
     def pubkey(self) -> str:
@@ -150,15 +157,18 @@ class Signer(Protocol):
         ...
 
     async def sign(self, template: EventTemplate) -> VerifiedEvent:
-        """Make a signed event. Raises InvalidEvent; may be cancelled at any time."""
+        """Return a signed event. Raises InvalidEvent. Safe to cancel."""
         ...
 
 
 class KeySigner:
-    """A Signer with its secret key in memory. Neither repr nor pickle shows the secret.
+    """A Signer with a secret key in memory.
 
-    `secret`: 32 bytes. `rand` gives BIP-340's auxiliary randomness. `now` gives Unix seconds, for
-    templates without a time. Raises InvalidKey.
+    The secret is neither in the repr nor in a pickle. Raises InvalidKey.
+
+    - `secret`: the secret key, 32 bytes.
+    - `rand`: a function that returns random bytes for BIP-340 signatures.
+    - `now`: a function that returns Unix seconds, for templates without a time.
     """
 
     __slots__ = ("_now", "_pubkey", "_rand", "_secret")
@@ -179,9 +189,10 @@ class KeySigner:
 
     @classmethod
     def generate(cls, rand: Callable[[int], bytes] = os.urandom) -> KeySigner:
-        """Make a signer with a new key from `rand`, by default the operating system's source.
+        """Make a signer with a new key from the operating system's random source.
 
-        Raises InvalidKey when `rand` gives no key twice in a row: by chance once in 2^256.
+        `rand` is another random source. Raises InvalidKey if the source twice returns an invalid
+        key.
         """
         try:
             return cls(rand(32), rand=rand)
@@ -192,7 +203,7 @@ class KeySigner:
     def from_hex(cls, text: str) -> KeySigner:
         """Make a signer from a secret key of 64 hex characters.
 
-        Raises InvalidIdentifier or InvalidKey, never with the text in the message.
+        Raises InvalidIdentifier or InvalidKey. The message never has the secret.
         """
         if not nip19.looks_hex(text.strip()):
             raise InvalidIdentifier("not a secret key: expected 64 hex characters")
@@ -200,9 +211,10 @@ class KeySigner:
 
     @classmethod
     def from_nsec(cls, text: str, where: str = "") -> KeySigner:
-        """Make a signer from `nsec1...` or 64 hex characters; `where` names its source.
+        """Make a signer from `nsec1...` or 64 hex characters.
 
-        Raises InvalidIdentifier or InvalidKey, never with the text in the message.
+        `where` is the source of the key, for error messages. Raises InvalidIdentifier or
+        InvalidKey. The message never has the secret.
         """
         try:
             return cls(nip19.decode_secret(text))
@@ -222,13 +234,14 @@ class KeySigner:
         return nip19.PublicKey(self._pubkey).encode()
 
     def nsec(self) -> str:
-        """Return the secret key as `nsec1...`: show it to its owner only."""
+        """Return the secret key as `nsec1...`. Show this text only to its owner."""
         return nip19.encode_secret(self._secret.secret)
 
     def sign_now(self, template: EventTemplate) -> VerifiedEvent:
-        """Make a signed event at once; about 60 µs. Raises InvalidEvent for a bad template.
+        """Return a signed event without waiting, after about 60 µs.
 
-        A template without `created_at` is dated now.
+        A template without `created_at` gets the current time. Raises InvalidEvent for a bad
+        template.
         """
         tags = tuple(tuple(tag) for tag in template.tags)
         at = int(self._now()) if template.created_at is None else template.created_at
@@ -240,14 +253,15 @@ class KeySigner:
         return VerifiedEvent(event)
 
     def sign_many(self, templates: Sequence[EventTemplate]) -> list[VerifiedEvent]:
-        """Make a signed event of each template, in order. Raises InvalidEvent for a bad one.
+        """Return a signed event for each template, in order.
 
-        Meant for a worker thread, in chunks of 64 to 256: libsecp256k1 runs without the GIL.
+        Call the method in a worker thread, with 64 to 256 templates. libsecp256k1 releases the GIL.
+        Raises InvalidEvent for a bad template.
         """
         return [self.sign_now(one) for one in templates]
 
     async def sign(self, template: EventTemplate) -> VerifiedEvent:
-        """Make a signed event, as `sign_now` does; never waits. Raises InvalidEvent."""
+        """Return a signed event, as `sign_now` does. Never waits. Raises InvalidEvent."""
         return self.sign_now(template)
 
     def __repr__(self) -> str:

@@ -37,7 +37,7 @@ class Limitation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RelayInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A relay's NIP-11 document; texts are the relay's own and untrusted."""
+    """The NIP-11 document of a relay. The relay writes the texts, so do not trust them."""
 
     name: str = ""
     description: str = ""
@@ -49,12 +49,13 @@ class RelayInfo(msgspec.Struct, frozen=True, kw_only=True):
     supported_nips: tuple[int, ...] = ()
     limitation: Limitation = Limitation()
     merged: bool = False
-    """Whether its counts are made from the answers of other relays: a field of ours."""
+    """True if the relay makes its counts from the answers of other relays. NIP-11 has no such
+    field; our local relay adds it."""
     warnings: tuple[str, ...] = ()
-    """Fields that were there and could not be used."""
+    """Fields of the document that the client could not use."""
 
     def supports(self, nip: int) -> bool:
-        """Return whether the document lists this NIP; that is a hint only."""
+        """Return True if the document lists this NIP. A listed NIP may still not work."""
         return nip in self.supported_nips
 
 

@@ -73,22 +73,22 @@ _SHOWN: Final = 24
 
 
 class PublicKey(msgspec.Struct, frozen=True):
-    """npub: a public key, 64 lower-case hex characters."""
+    """An npub: a public key, in 64 lower-case hex characters."""
 
     pubkey: str
 
     def encode(self) -> str:
-        """`npub1...`. Raises InvalidIdentifier."""
+        """Return `npub1...`. Raises InvalidIdentifier."""
         return bech32.encode("npub", _from_hex(self.pubkey))
 
 
 class SecretKey(msgspec.Struct, frozen=True):
-    """nsec: 32 secret bytes; repr does not show them."""
+    """An nsec: a secret key of 32 bytes. `repr` does not show the bytes."""
 
     secret: bytes
 
     def encode(self) -> str:
-        """`nsec1...`. Raises InvalidIdentifier."""
+        """Return `nsec1...`. Raises InvalidIdentifier."""
         return encode_secret(self.secret)
 
     def __repr__(self) -> str:
@@ -96,29 +96,32 @@ class SecretKey(msgspec.Struct, frozen=True):
 
 
 class Note(msgspec.Struct, frozen=True):
-    """note: an event id, 64 lower-case hex characters."""
+    """A note: an event id, in 64 lower-case hex characters."""
 
     id: str
 
     def encode(self) -> str:
-        """`note1...`. Raises InvalidIdentifier."""
+        """Return `note1...`. Raises InvalidIdentifier."""
         return bech32.encode("note", _from_hex(self.id))
 
 
 class Profile(msgspec.Struct, frozen=True):
-    """nprofile: a public key and relays where its profile may be found."""
+    """An nprofile: a public key, and relays that may have the profile."""
 
     pubkey: str
     relays: tuple[str, ...] = ()
 
     def encode(self) -> str:
-        """`nprofile1...`. Raises InvalidIdentifier."""
+        """Return `nprofile1...`. Raises InvalidIdentifier."""
         items = [(_SPECIAL, _from_hex(self.pubkey)), *_relay_items(self.relays)]
         return bech32.encode("nprofile", _join(items))
 
 
 class EventPointer(msgspec.Struct, frozen=True):
-    """nevent: an event id, with relays, author and kind as hints that nobody has checked."""
+    """An nevent: an event id, with relays, author and kind as hints.
+
+    Nobody has checked the hints.
+    """
 
     id: str
     relays: tuple[str, ...] = ()
@@ -126,7 +129,7 @@ class EventPointer(msgspec.Struct, frozen=True):
     kind: int | None = None
 
     def encode(self) -> str:
-        """`nevent1...`. Raises InvalidIdentifier."""
+        """Return `nevent1...`. Raises InvalidIdentifier."""
         items = [(_SPECIAL, _from_hex(self.id)), *_relay_items(self.relays)]
         if self.author is not None:
             items.append((_AUTHOR, _from_hex(self.author)))
@@ -136,7 +139,7 @@ class EventPointer(msgspec.Struct, frozen=True):
 
 
 class Address(msgspec.Struct, frozen=True):
-    """naddr: kind, author and `d` tag of an addressable event, with relays as hints."""
+    """An naddr: kind, author and `d` tag of an addressable event, with relays as hints."""
 
     kind: int
     pubkey: str
@@ -145,11 +148,11 @@ class Address(msgspec.Struct, frozen=True):
 
     @property
     def coordinate(self) -> str:
-        """The address as `a` tags hold it: `kind:pubkey:d`."""
+        """The address in the form of `a` tags: `kind:pubkey:d`."""
         return f"{self.kind}:{self.pubkey}:{self.identifier}"
 
     def encode(self) -> str:
-        """`naddr1...`. Raises InvalidIdentifier."""
+        """Return `naddr1...`. Raises InvalidIdentifier."""
         items = [(_SPECIAL, _utf8(self.identifier)), *_relay_items(self.relays)]
         items += [(_AUTHOR, _from_hex(self.pubkey)), (_KIND, _kind_bytes(self.kind))]
         return bech32.encode("naddr", _join(items))
@@ -186,9 +189,10 @@ class ParsedIdentifier(NamedTuple):
 
 
 def parse(text: str) -> Parsed:
-    """Read any NIP-19 identifier, with or without `nostr:` before it. Raises InvalidIdentifier.
+    """Read any NIP-19 identifier, and return the warnings too.
 
-    A secret key in a `nostr:` URI is refused (NIP-21). Errors never repeat the text of one.
+    The text may begin with `nostr:`. The function refuses a secret key in a `nostr:` URI (NIP-21).
+    An error never contains a secret key. Raises InvalidIdentifier.
     """
     bare = text.strip()
     is_uri = bare[: len(URI_SCHEME)].lower() == URI_SCHEME
@@ -205,15 +209,20 @@ def parse(text: str) -> Parsed:
 
 
 def decode(text: str) -> Identifier:
-    """As `parse`, without the warnings."""
+    """Read any NIP-19 identifier.
+
+    This function does the same as `parse`, but returns no warnings. Raises InvalidIdentifier.
+    """
     return parse(text).identifier
 
 
 def read(text: str, what: str = ANY) -> ParsedIdentifier:
-    """What a person typed or pasted: any identifier but a secret key, or 64 hex characters.
+    """Read the identifier that a person typed or pasted.
 
-    Surrounding punctuation, `@`, `nostr:`, `web+nostr:` and the URL of a web viewer are taken off.
-    Raises InvalidIdentifier: it names the text, says `what` the text is not, and shows no secret.
+    The text is any identifier except a secret key, or 64 hex characters. The function removes
+    punctuation around the identifier, `@`, `nostr:`, `web+nostr:` and the URL of a web viewer.
+    Raises InvalidIdentifier, which shows the text and says that the text is not `what`. The error
+    never shows a secret key.
     """
     try:
         bare = identifier_in(text)

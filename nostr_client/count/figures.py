@@ -19,37 +19,55 @@ LARGEST: Final = 2**63 - 1
 
 
 class ClaimSummary(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The fields of one relay's answer, wherever it is shown.
-
-    `relay` is spelled as the user wrote it. `count` counts events. Times are Unix seconds,
-    `latency_ms` the milliseconds from the request to the answer. `last_read` is the time up to
-    which the events of the relay are known, None unless they were read to the end.
-    """
+    """The fields of one relay's answer that are shown everywhere."""
 
     relay: str
+    """The relay as the user wrote it."""
     status: str
     method: str | None = None
+    """Where the number comes from: `count`, `hll`, `events` or `negentropy`."""
     count: int | None = None
+    """The number of events."""
     approximate: bool | None = None
+    """True if the count may be inexact."""
     limited: bool | None = None
+    """True if something is known to be missing from the count."""
     events_read: int = 0
+    """How many events the client read."""
     bytes_read: int = 0
+    """How many bytes the client received while it read events."""
     last_read: int | None = None
+    """The Unix time up to which the relay's events are known. None if the client did not read all
+    of them."""
     asked_at: float | None = None
+    """The Unix time of the request."""
     answered_at: float | None = None
+    """The Unix time of the answer."""
     latency_ms: float | None = None
+    """Milliseconds from the request to the answer."""
     warnings: tuple[str, ...] = ()
+    """Sentences about doubts in the answer."""
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A merged number and how far it can be trusted.
+    """A merged number with an interval around it.
 
-    The truth over the relays that answered lies from `low` to `high`: by proof; 97 times in 100 if
-    a part was read in an earlier round and may be gone; 95 times in 100 if a relay's registers were
-    used. `high` is None if nothing bounds it. `lower_bound`: something may be missing, so the truth
-    may be larger than `value`. `as_said`: nothing is known to be missing from the relays' answers,
-    and the number rests on them: the count of one relay alone, or ids that relays name. An exact
-    figure that is `as_said` counts ids that relays name, all confirmed.
+    `low` and `high` bound the true number over the relays that answered. How sure the interval is
+    depends on the source of the number:
+
+    - Events that were read in this round prove the interval.
+    - If events of an earlier round may be gone, the interval is right 97 times in 100.
+    - If the number uses registers, the interval is right 95 times in 100.
+
+    The fields say more about the number:
+
+    - `high`: the upper end, or None if nothing bounds the number.
+    - `exact`: True if the number is known and not estimated.
+    - `lower_bound`: True if something may be missing, so the true number can be larger than
+      `value`.
+    - `as_said`: True if the number rests on what relays claim: one relay's count, or ids without
+      their events. The relays' answers are complete. If the number is also exact, every id was
+      confirmed.
     """
 
     value: int
@@ -66,11 +84,11 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @classmethod
     def at_least(cls, value: int, low: int | None = None) -> Figure:
-        """Make the figure of a number with a missing part."""
+        """Make the figure of a number from which something is missing."""
         return cls(value=value, low=value if low is None else low, high=None, lower_bound=True)
 
     def or_word(self, word: Figure | None) -> Figure:
-        """Make the figure of a known part beside a count that may be larger."""
+        """Make the figure of a known part, next to a relay's count that may be larger."""
         if word is None:
             return Figure.at_least(self.value, self.low)
         return Figure.at_least(max(self.value, word.value), max(self.low, word.low))
@@ -80,7 +98,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def storable(self) -> Figure:
-        """Return the figure with nothing above LARGEST."""
+        """The same figure, in which no number is above LARGEST."""
         if max(self.value, self.low, self.high or 0) <= LARGEST:
             return self
         return msgspec.structs.replace(

@@ -86,65 +86,72 @@ NO_TARGET: Final = "?"
 
 
 class Query(msgspec.Struct, frozen=True, dict=True):
-    """A question to count: its name, and filters that are OR'd.
-
-    `target` is the hex id, hex pubkey or address of a canonical query, else None. `author` is the
-    target's author, if known, and `hints` are relays that the identifier named: both help to find
-    relays (NIP-65). `receivers` are the hex pubkeys that zaps of the target may pay, read from the
-    target itself; None if unknown. `by_content`: contents are classified, so events are read on
-    every relay.
-    """
+    """A question to count: a name and filters. An event matches if any filter matches."""
 
     # A round of watches reads each property many times: those that go through filters are cached.
 
     filters: tuple[Filter, ...]
     name: str = "filter"
+    """The name of a canonical query, or `filter`."""
     target: str | None = None
+    """The hex id, hex pubkey or address that a canonical query is about."""
     author: str | None = None
+    """The hex pubkey of the target's author, if known. The key helps to find relays (NIP-65)."""
     hints: tuple[str, ...] = ()
+    """The relays that the identifier of the target names. They help to find relays."""
     receivers: frozenset[str] | None = None
+    """The hex pubkeys that zaps of the target may pay. None if they are not known."""
     by_content: bool = False
+    """True to count events by their content, too. The client then reads events on every relay."""
 
     @property
     def is_zaps(self) -> bool:
-        """Whether the rules check each event, so that no relay's own number can be used."""
+        """True if the query counts zaps. The client checks each receipt and uses no relay's own
+        number.
+        """
         return self.name == "zaps"
 
     @cached_property
     def searches(self) -> bool:
-        """Whether it is a search (NIP-50): relays decide what matches, so no number is exact."""
+        """True if a filter searches text (NIP-50). Each relay decides what matches, so no number is
+        exact.
+        """
         return any(f.search is not None for f in self.filters)
 
     @property
     def needs_target(self) -> bool:
-        """Whether the target must be fetched first: it names the receivers of its zaps."""
+        """True if the client must first fetch the target to know the receivers of its zaps."""
         return self.is_zaps and self.receivers is None and not self.pays_person
 
     @property
     def pays_person(self) -> bool:
-        """Whether it counts zaps of a person: the event that a receipt names decides whom it may
-        pay."""
+        """True if the query counts the zaps of a person.
+
+        The event that a receipt names then decides whom the receipt may pay.
+        """
         return self.is_zaps and self.filters[0].tags[0][0] == "#p"
 
     @property
     def person(self) -> str | None:
-        """The pubkey of the person whom a canonical query is about, else None."""
+        """The hex pubkey of the person that a canonical query is about. None for other queries."""
         names_person = self.target is not None and self.filters[0].tags[0][0] == "#p"
         return self.target if names_person else None
 
     @cached_property
     def judges(self) -> bool:
-        """Whether some matching events do not count, which only reading them shows."""
+        """True if some matching events do not count. Only reading the events shows which events
+        count.
+        """
         return self.is_zaps or self._names_in_passing
 
     @property
     def reads(self) -> bool:
-        """Whether the number comes only from events, whatever else a relay sends."""
+        """True if the number comes only from events that the client reads."""
         return self.is_zaps or self.by_content
 
     @property
     def note(self) -> str | None:
-        """What registers and counts cannot distinguish for this question, as text for people."""
+        """A text that says what registers and counts cannot distinguish for this query, or None."""
         return _NOTES.get(self.name) if self._names_in_passing else None
 
     @property
@@ -156,23 +163,27 @@ class Query(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def unit(self) -> CountUnit:
-        """What the question counts.
+        """What the query counts: distinct authors or events.
 
-        A named question counts people, as registers do. Filters count events, and so do zaps.
+        A named query counts distinct authors, as registers do. Filters and zaps count events.
         """
         named = self.name in CANONICAL and self.offset is not None
         return CountUnit.AUTHORS if named else CountUnit.EVENTS
 
     @cached_property
     def by_registers(self) -> bool:
-        """Whether registers give the number: it is of people, or of one event a person."""
+        """True if registers give the number of this query.
+
+        Registers count authors. They also count events if each author has at most one matching
+        event.
+        """
         return self.offset is not None and (self.unit is CountUnit.AUTHORS or self.one_per_author)
 
     def hold(self, event: Event) -> HeldEvent | None:
-        """Return what is stored of a matching event; None if it does not count.
+        """Return the stored form of a matching event, or None if the event does not count.
 
-        The author of a zap is the payer, and its amount is in millisats. The amount of a follow
-        list is the number of keys that it names.
+        For a zap, the author is the payer, and the amount is in millisats. For a follow list, the
+        amount is the number of keys in the list.
         """
         if self.is_zaps:
             return self._hold_zap(event)
@@ -207,16 +218,19 @@ class Query(msgspec.Struct, frozen=True, dict=True):
         )
 
     def hold_any(self, event: Event) -> HeldEvent:
-        """Return as `hold`; a matching event that does not count becomes VOID.
+        """Return the stored form of any matching event.
 
-        A relay counts and names every event that matches, so these are what is compared.
+        If the event does not count, its amount is VOID. Relays count every matching event, so the
+        client compares these forms with the numbers of relays.
         """
         id, author = bytes.fromhex(event.id), bytes.fromhex(event.pubkey)
         return self.hold(event) or HeldEvent(event.created_at, id, author, VOID)
 
     @cached_property
     def offset(self) -> int | None:
-        """The HLL offset if registers of all filters may be merged (8..23), else None."""
+        """The HyperLogLog offset (8 to 23) if the registers of all filters can be merged, else
+        None.
+        """
         if self.is_zaps:
             return None  # wallet services sign receipts, not payers
         wire = [f.to_dict() for f in self.filters]
@@ -225,21 +239,24 @@ class Query(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def one_per_author(self) -> bool:
-        """Whether an author has at most one matching event: one and the same replaceable kind."""
+        """True if each author has at most one matching event.
+
+        This is the case if all filters ask for one and the same replaceable kind.
+        """
         asked = {f.kinds for f in self.filters}
         (first, *others) = asked or {None}
         return not others and first is not None and _replaceable(first)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the query as JSON values: `name`, `target`, `filters` as sent."""
+        """Return the query as JSON values: `name`, `target` and `filters`."""
         wire = [f.to_dict() for f in self.filters]
         return {"name": self.name, "target": self.target, "filters": wire}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Query:
-        """Read what `to_dict` returned, with or without `author` and `hints`.
+        """Read a query from the values that `to_dict` returned. `author` and `hints` may be added.
 
-        Raises InvalidInput and its kinds, KeyError, TypeError.
+        Raises InvalidInput or one of its subclasses, KeyError or TypeError.
         """
         filters = tuple(Filter.from_json(one) for one in fields["filters"])
         hints = tuple(fields.get("hints", ()))
@@ -264,7 +281,10 @@ def _replaceable(asked: tuple[int, ...]) -> bool:
 
 
 def query(filters: Filter | Iterable[Filter]) -> Query:
-    """Count what matches any filter; `limit` is ignored. Raises InvalidFilter without filters."""
+    """Count the events that match any of the filters.
+
+    The query ignores `limit`. Raises InvalidFilter without a filter.
+    """
     given = (filters,) if isinstance(filters, Filter) else tuple(filters)
     if not given:
         raise InvalidFilter("a count needs a filter")
@@ -275,21 +295,27 @@ def query(filters: Filter | Iterable[Filter]) -> Query:
 
 
 def followers(target: str) -> Query:
-    """Count who follows a pubkey (npub, nprofile, hex): kind 3 with its `p` tag."""
+    """Count who follows a pubkey: authors of kind 3 events with this key in a `p` tag.
+
+    The target is an npub, an nprofile or a hex pubkey.
+    """
     pubkey = nip19.decode_pubkey(target)
     return _canonical("followers", pubkey, "#p", [kinds.CONTACTS])
 
 
 def reactions(target: str) -> Query:
-    """Count reactions to an event (note, nevent, hex) or address (naddr): kind 7."""
+    """Count the reactions (kind 7) to an event or an address.
+
+    The target is a note, an nevent, a hex id or an naddr.
+    """
     return _about("reactions", target, [kinds.REACTION])
 
 
 def reposts(target: str) -> Query:
-    """Count reposts (NIP-18): kind 6 of notes, kind 16 of anything else.
+    """Count the reposts of an event or an address (NIP-18).
 
-    An id does not show the kind of its event, and the hint of an nevent proves nothing, so the
-    query has both.
+    For an event, the query asks for kinds 6 and 16, because an id does not show the event's kind.
+    For an address, the query asks for kind 16 only.
     """
     found = nip19.event_or_address(target)
     if ":" in found:
@@ -298,31 +324,37 @@ def reposts(target: str) -> Query:
 
 
 def replies(target: str) -> Query:
-    """Count replies to an event, direct or below it in the thread: kind 1."""
+    """Count the replies (kind 1) to an event, direct replies and all replies below them."""
     return _about("replies", target, [kinds.TEXT_NOTE])
 
 
 def quotes(target: str) -> Query:
-    """Count quotes of an event: kinds 1 and 1111 with its `q` tag."""
+    """Count the quotes of an event: events of kind 1 or 1111 with the event in a `q` tag."""
     found = nip19.event_or_address(target)
     return _canonical("quotes", found, "#q", [kinds.TEXT_NOTE, kinds.COMMENT])
 
 
 def comments(target: str) -> Query:
-    """Count comments on an event (NIP-22, at any depth): kind 1111 with its `E` or `A` tag."""
+    """Count the comments (kind 1111) on an event or an address, at any depth (NIP-22).
+
+    The query finds comments by their `E` or `A` tag.
+    """
     found = nip19.event_or_address(target)
     name = "#A" if ":" in found else "#E"
     return _canonical("comments", found, name, [kinds.COMMENT])
 
 
 def replies_and_comments(target: str) -> Query:
-    """Count replies (kind 1) and comments (NIP-22, kind 1111) to an event or address."""
+    """Count the replies (kind 1) and comments (kind 1111) to an event or an address."""
     one, other = replies(target), comments(target)
     return Query((*one.filters, *other.filters), "replies+comments", one.target)
 
 
 def zaps(target: str) -> Query:
-    """Count zaps (NIP-57) of an event, an address or a person; each receipt is checked."""
+    """Count the zaps of an event, an address or a person (NIP-57).
+
+    The client reads and checks each zap receipt.
+    """
     what = "a person or an event: expected npub, nprofile, note, nevent, naddr or 64 hex characters"
     name, found = nip19.person_event_or_address(target, what)
     return _canonical("zaps", found, f"#{name}", [RECEIPT])

@@ -96,74 +96,75 @@ def _receipts(merged: Merged) -> dict[bytes, tuple[Receipt, int]]:
 
 
 class CountResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The merged number, and each relay's claim in the order the relays were named.
+    """The merged number of all relays, and the claim of each relay.
 
-    `value` is in `unit`, which the question decides (`Query.unit`): distinct authors for a named
-    question, events for filters and zaps. It is None when no relay gave that number. `authors` and
-    `events` hold both numbers. `str(result)` is the sentence that the command line prints.
+    `str(result)` is the sentence that the command line prints.
     """
 
     query: Query
     merged: Merged
+    """The merged number, and how each claim was used."""
     relays: tuple[Claim, ...]
+    """One claim for each relay, in the order in which the caller named the relays."""
     verified: VerifiedZaps | None = None
-    """What the recipients' wallets signed of the zaps, on request."""
+    """The zaps that the recipients' wallets signed. Set only if the caller asked for `verify_zaps`.
+    """
     unasked: Unasked | None = None
-    """The relays that were not asked, if a count ended when it had enough."""
+    """The relays that the client did not ask. Set only if a count with `enough` stopped early."""
     within: Within | None = None
-    """The authors who are within a web of trust, on request."""
+    """The authors in a web of trust. Set only if the caller asked for `within`."""
 
     @property
     def authors(self) -> Figure | None:
-        """Distinct authors, or None when no relay gave them."""
+        """The number of distinct authors, or None if no relay gave this number."""
         return self.merged.authors
 
     @property
     def events(self) -> Figure | None:
-        """Events, or None when no relay gave them."""
+        """The number of events, or None if no relay gave this number."""
         return self.merged.events
 
     @property
     def unit(self) -> CountUnit:
-        """What `value` counts."""
+        """What `value` counts, distinct authors or events. `Query.unit` decides this."""
         return self.merged.unit
 
     @property
     def value(self) -> int | None:
-        """The number, or None when no relay gave one: an error is not a zero."""
+        """The number, or None if no relay gave this number. An error is never a zero."""
         return self.merged.figure.value if self.merged.figure else None
 
     @property
     def low(self) -> int | None:
-        """Lower end of the interval that holds the truth, None without a number."""
+        """The lower end of the interval around the true number, or None without a number."""
         return self.merged.figure.low if self.merged.figure else None
 
     @property
     def high(self) -> int | None:
-        """Upper end of that interval, None where nothing bounds it."""
+        """The upper end of the interval, or None if nothing bounds the number."""
         return self.merged.figure.high if self.merged.figure else None
 
     @property
     def exact(self) -> bool:
-        """True when the number is known, not estimated."""
+        """True if the number is known and not estimated."""
         return self.merged.figure is not None and self.merged.figure.exact
 
     @property
     def lower_bound(self) -> bool:
-        """True when something is known to be missing from the number."""
+        """True if something is missing from the number, so the true number can be larger."""
         return self.merged.figure is not None and self.merged.figure.lower_bound
 
     @property
     def as_said(self) -> bool:
-        """True when the number rests on relays' words: a count, or ids that they name."""
+        """True if the number rests on what relays claim: a count, or ids without their events."""
         return self.merged.figure is not None and self.merged.figure.as_said
 
     @property
     def contents(self) -> dict[str, int] | None:
-        """Events that were read, by content, most frequent first; None if not asked for.
+        """The number of events that were read, by content, most frequent first.
 
-        Reactions: `+` likes, `-` dislikes, emoji. Replies: `direct` and `thread`. See
-        `Query.by_content`.
+        None if the query does not ask for contents (`Query.by_content`). For reactions, a content
+        is `+` (like), `-` (dislike) or an emoji. For replies, a content is `direct` or `thread`.
         """
         if not self.query.by_content:
             return None
@@ -175,13 +176,16 @@ class CountResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def note(self) -> str | None:
-        """What registers and counts cannot distinguish, where the number uses them; else None."""
+        """A text that says what registers and counts cannot distinguish.
+
+        None if the number does not use registers or counts.
+        """
         unread = any(c.answered and c.reading is None for c in self.merged.claims)
         return self.query.note if unread else None
 
     @property
     def answered(self) -> int:
-        """How many relays gave something to count with."""
+        """The number of relays whose answers can be counted."""
         return sum(claim.answered for claim in self.relays)
 
     def __str__(self) -> str:
@@ -191,7 +195,10 @@ class CountResult(msgspec.Struct, frozen=True, kw_only=True):
         return f"<CountResult {self}>"
 
     def counted(self, left_out: Collection[str] = ()) -> CountReport:
-        """The number with what became of every claim; `left_out` by the user, normalised."""
+        """Return the number with a report on each claim.
+
+        `left_out` has the normalised URLs of the relays that the user excluded.
+        """
         merged = self.merged
         parts = {part.relay: part for part in merged.parts}
         by_user = (one.relay for one in self.relays if normalize(one.relay) in left_out)
@@ -214,10 +221,10 @@ class CountResult(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as JSON values, as `nostr-client count` gives it.
+        """Return the result as JSON values, as `nostr-client count` prints it.
 
-        `amount` (millisats) is there for zaps alone, `contents`, `verified`, `unasked` and
-        `within` where they were asked for, `note` where there is one.
+        Only zaps have `amount` (in millisats). `contents`, `verified`, `unasked`, `within` and
+        `note` are present only if they are set.
         """
         amount = self.merged.amount
         worth: dict[str, Any] = {} if amount is None else {"amount": amount.to_dict()}

@@ -198,62 +198,107 @@ class Counters(Protocol):
 
 
 class CounterStore(Protocol):
-    """Streams by name, and messages as JetStream sees them."""
+    """Holds streams of counters by name, and gives their messages as JetStream does.
+
+    Cancelling a call is safe: the store has done all of the call or none. Each method raises
+    NoStream if the stream does not exist. SqliteCounterStore and JetStreamCounterStore implement
+    these methods.
+    """
 
     async def counters(self, stream: str) -> Counters:
-        """Bind to one stream; raises CounterError where it keeps no counters, NoStream."""
+        """Return the counters of one stream.
+
+        Raises NoStream, and CounterError if the stream has no counters.
+        """
         ...
 
     async def create_stream(self, config: StreamConfig) -> StreamInfo:
-        """Make a stream; raises CounterError with the server's code where it may not be."""
+        """Create a stream, and return its configuration and state.
+
+        Raises CounterError with the server's code if the configuration is not allowed.
+        """
         ...
 
     async def update_stream(self, config: StreamConfig) -> StreamInfo:
-        """Replace a stream's configuration by this one, whole."""
+        """Replace the whole configuration of a stream. Raises CounterError as `create_stream`."""
         ...
 
-    async def delete_stream(self, name: str) -> None: ...
+    async def delete_stream(self, name: str) -> None:
+        """Delete a stream and all its messages. Raises NoStream."""
+        ...
 
-    async def stream_info(self, name: str) -> StreamInfo: ...
+    async def stream_info(self, name: str) -> StreamInfo:
+        """Return the configuration and the state of one stream. Raises NoStream."""
+        ...
 
     async def streams(self) -> list[StreamInfo]:
-        """Every stream, by name."""
+        """Return the configuration and the state of every stream, in the order of their names."""
         ...
 
     async def publish_message(self, message: Outgoing) -> Ack:
-        """Publish any message to whichever stream listens on its subject."""
+        """Publish a message to the stream that listens on its subject.
+
+        Raises NoStream, and CounterError if the stream refuses the message.
+        """
         ...
 
     async def publish_batch(self, messages: Sequence[Outgoing], batch_id: str) -> BatchAck:
-        """Publish messages to one stream, all or none (ADR-50)."""
+        """Publish several messages to one stream in one step (ADR-50).
+
+        The stream stores all messages or none. Raises CounterError if the stream refuses the batch.
+        """
         ...
 
-    async def last_message(self, stream: str, subject: str) -> Message: ...
+    async def last_message(self, stream: str, subject: str) -> Message:
+        """Return the newest message of one subject.
+
+        Raises CounterError 10037 if the subject has no message.
+        """
+        ...
 
     async def last_messages(
         self, stream: str, patterns: Sequence[str], *, up_to_seq: int | None = None
     ) -> list[Message]:
-        """The newest message of every matching subject, in the order of sequences."""
+        """Return the newest message of each subject that matches a pattern.
+
+        The messages are in the order of their sequences. With `up_to_seq`, the method ignores
+        messages after this sequence.
+        """
         ...
 
-    async def message(self, stream: str, seq: int) -> Message: ...
+    async def message(self, stream: str, seq: int) -> Message:
+        """Return the message with one sequence. Raises CounterError 10037 if there is none."""
+        ...
 
     def messages(self, stream: str, *, after_seq: int = 0) -> AsyncIterator[Message]:
-        """Every kept message, oldest first."""
+        """Yield the messages of a stream after a sequence, oldest first."""
         ...
 
     async def purge(self, stream: str, *, filter: str = "", seq: int = 0, keep: int = 0) -> int:
-        """Remove the messages below `seq`, or all but the newest `keep`, or all."""
+        """Remove messages of a stream, and return their number.
+
+        - `filter`: a pattern of subjects. By default, the method removes messages of all subjects.
+        - `seq`: remove only messages below this sequence. Not with `keep`.
+        - `keep`: keep this number of the newest messages. Not with `seq`.
+        """
         ...
 
-    async def delete_message(self, stream: str, seq: int) -> None: ...
+    async def delete_message(self, stream: str, seq: int) -> None:
+        """Remove one message. Raises CounterError if there is none, or if the stream forbids it."""
+        ...
 
     async def subscribe(self, pattern: str) -> AsyncIterator[Message]:
-        """What streams republish (their `republish` setting) from now on; may drop when slow."""
+        """Yield the messages that streams republish from now on.
+
+        A stream republishes messages if its configuration has `republish`. A slow subscriber may
+        lose messages.
+        """
         ...
 
     async def settle(self) -> None:
-        """Bring every source up to date, as far as it can be now."""
+        """Bring the sources of every stream up to date, as far as possible now."""
         ...
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Close the store. Further calls are not allowed."""
+        ...

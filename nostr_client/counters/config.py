@@ -24,26 +24,28 @@ _NAME = re.compile(r"[^\x00-\x20\x7f.*>/\\\ud800-\udfff]{1,255}")
 
 
 class TransformConfig(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`src` and `dest` of a subject transform; see `subjects.Transform`."""
+    """A subject transform of NATS, from the pattern `src` to `dest`."""
 
     src: str = ""
     dest: str = ""
 
     def apply(self, subject: str) -> str | None:
-        """What a subject becomes, or None where `src` (none: ">") does not name it."""
+        """Return the new subject, or None if `src` does not match. An empty `src` matches all
+        subjects.
+        """
         if not self.dest:
             return subject if matches(self.src or ">", subject) else None
         return Transform(self.src or ">", self.dest).apply(subject)
 
     @property
     def target(self) -> str:
-        """The pattern of all that it makes."""
+        """The pattern that all new subjects match."""
         if not self.dest:
             return self.src or ">"
         return Transform(self.src or ">", self.dest).target
 
     def check(self) -> None:
-        """Raise CounterError 10155 or 10156 where it is none."""
+        """Raise CounterError 10155 or 10156 if the transform is not valid."""
         if not is_pattern(self.src or ">"):
             raise CounterError(f"stream transform source: invalid subject {self.src}", code=10155)
         try:
@@ -54,36 +56,42 @@ class TransformConfig(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SourceConfig(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A stream to read from: all of it, one filtered subject, or through transforms.
+    """A stream that another stream reads.
 
-    `other`: what a server can do beside that (`external`, `opt_start_seq`), passed on to it.
+    `filter_subject` or `subject_transforms` limit which messages the stream reads.
     """
 
     name: str
+    """The name of the source."""
     filter_subject: str = ""
+    """A pattern of subjects. Empty: all subjects."""
     subject_transforms: tuple[TransformConfig, ...] = ()
+    """Transforms of subjects. A message that no transform matches is not read."""
     other: dict[str, Any] = {}
+    """Further settings of a server, such as `external` and `opt_start_seq`, unchanged."""
 
     @property
     def filters(self) -> str:
-        """What it lets in, as Nats-Stream-Source names it."""
+        """The accepted subjects, in the form of the header Nats-Stream-Source."""
         named = "\f".join(t.src or ">" for t in self.subject_transforms)
         return named or self.filter_subject or ">"
 
     @property
     def destinations(self) -> str:
-        """What it turns subjects into, as Nats-Stream-Source names it."""
+        """The transformed subjects, in the form of the header Nats-Stream-Source."""
         return "\f".join(t.dest or ">" for t in self.subject_transforms) or ">"
 
     @property
     def targets(self) -> list[str]:
-        """Patterns of all that it can store."""
+        """Patterns that all stored subjects match."""
         if not self.subject_transforms:
             return [self.filter_subject or ">"]
         return [t.target for t in self.subject_transforms]
 
     def target(self, subject: str) -> str | None:
-        """The subject that a message of the source is stored under, or None: not let in."""
+        """Return the stored subject for a subject of the source, or None for a subject that is not
+        accepted.
+        """
         if not self.subject_transforms:
             return subject if matches(self.filter_subject or ">", subject) else None
         found = [transform.apply(subject) for transform in self.subject_transforms]
@@ -91,11 +99,10 @@ class SourceConfig(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class StreamConfig(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A stream's configuration, fields named and meant as in the JetStream API.
+    """The configuration of a stream, with the fields of the JetStream API.
 
-    Limits: -1 or 0 is none. `max_age` and `duplicate_window` are nanoseconds; `duplicate_window`
-    None: two minutes, or none at all where the stream has sources (nats-server since 2.14).
-    `storage`, `num_replicas` and `compression` matter to a server alone.
+    A limit of -1 or 0 means no limit. Times are nanoseconds. Only a server uses `storage`,
+    `num_replicas` and `compression`.
     """
 
     name: str
@@ -113,6 +120,8 @@ class StreamConfig(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     max_age: int = 0
     max_msg_size: int = -1
     duplicate_window: int | None = None
+    """Time in which a message id counts once. None: two minutes, or 0 if the stream has sources, as
+    in nats-server since 2.14."""
     deny_delete: bool = False
     deny_purge: bool = False
     sealed: bool = False
@@ -130,12 +139,14 @@ class StreamConfig(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     compression: str = "none"
     metadata: dict[str, str] = {}
     other: dict[str, Any] = {}
+    """Further fields of the API, unchanged."""
 
     @classmethod
     def from_api(cls, config: Mapping[str, Any]) -> StreamConfig:
-        """Read the API's JSON object; fields that it does not know are kept in `other`.
+        """Return the configuration in a JSON object of the API.
 
-        Raises InvalidInput when a known field has a wrong type.
+        `other` has the fields that this class lacks. Raises InvalidInput if a field has a wrong
+        type.
         """
         try:
             known = _with_other(config, cls)
@@ -147,7 +158,7 @@ class StreamConfig(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
             raise InvalidInput(f"not a stream configuration: {error}") from error
 
     def to_api(self) -> dict[str, Any]:
-        """The API's JSON object, without what is at its default."""
+        """Return the JSON object of the API, without fields that have their default."""
         found: dict[str, Any] = msgspec.to_builtins(self)
         for part in (found, *found.get("sources", ()), found.get("mirror") or {}):
             part |= part.pop("other", {})
@@ -155,17 +166,17 @@ class StreamConfig(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
 
     @property
     def every_source(self) -> tuple[SourceConfig, ...]:
-        """What it reads from: its sources, or what it mirrors."""
+        """All sources, including the mirrored stream."""
         return (*self.sources, self.mirror) if self.mirror else self.sources
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """Patterns of all that its sources can store in it."""
+        """Patterns that all subjects from its sources match."""
         return tuple(pattern for source in self.sources for pattern in source.targets)
 
     @property
     def window(self) -> int:
-        """Nanoseconds in which a message id counts once; 0: ids are not compared."""
+        """Nanoseconds in which a message id counts once. 0: the stream does not compare ids."""
         if self.duplicate_window:
             return self.duplicate_window
         if self.sources or self.mirror:
@@ -174,7 +185,10 @@ class StreamConfig(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
 
     @property
     def required_api_level(self) -> int:
-        """What a server must speak to hold this stream: 2 with counters (nats-server 2.12)."""
+        """The JetStream API level that a server needs for this stream.
+
+        A stream of counters needs level 2 (nats-server 2.12).
+        """
         return 2 if self.allow_msg_counter else 0
 
 

@@ -80,39 +80,45 @@ def host_alone(url: str) -> str:
 
 
 class NostrTallyError(Exception):
-    """Root of every error that this package raises on purpose."""
+    """The base class of every error that this package raises on purpose."""
 
 
 class InvalidInput(NostrTallyError, ValueError):
-    """A value that you passed is not what the function accepts."""
+    """The function does not accept a value that you passed."""
 
 
 class InvalidEvent(InvalidInput):
-    """Not a NIP-01 event, or its id or signature does not hold."""
+    """The value is not a NIP-01 event, or its id or signature is wrong."""
 
 
 class InvalidFilter(InvalidInput):
-    """Not a NIP-01 filter."""
+    """The value is not a NIP-01 filter."""
 
 
 class InvalidKey(InvalidInput):
-    """Not a secret or public key of secp256k1."""
+    """The value is not a secret or public key of secp256k1."""
 
 
 class InvalidIdentifier(InvalidInput):
-    """Not a NIP-19 identifier, or one of another type than asked for."""
+    """The text is not a NIP-19 identifier, or an identifier of another type."""
 
 
 class InvalidRelayURL(InvalidInput):
-    """Not a URL that a relay can live at."""
+    """The text is not the URL of a relay."""
 
 
 class NoRelays(NostrTallyError):
-    """No relay to ask was found; the text says which step failed. Name relays, or try later."""
+    """The client found no relay to ask.
+
+    The text says which step failed. Name relays, or try later.
+    """
 
 
 class RelayError(NostrTallyError):
-    """Something that one relay did; `relay` is its normalised URL, or "" when not known yet."""
+    """One relay caused an error.
+
+    `relay` is the normalised URL of the relay, or "" if the URL is not known yet.
+    """
 
     def __init__(self, message: str, *, relay: str = "") -> None:
         super().__init__(f"{relay}: {message}" if relay else message)
@@ -124,10 +130,10 @@ class ProtocolError(RelayError):
 
 
 class MalformedMessage(ProtocolError):
-    """A frame, of either side, that cannot be read.
+    """A frame from the relay or to the relay is not readable.
 
-    `label` is its first element and `ref` the subscription, query or event id that it is about,
-    each "" where it could not be read.
+    `label` is the first element of the frame. `ref` is the subscription id, query id or event id in
+    the frame. Each is "" if it is not readable.
     """
 
     def __init__(self, message: str, *, label: str = "", ref: str = "", relay: str = "") -> None:
@@ -137,7 +143,7 @@ class MalformedMessage(ProtocolError):
 
 
 class NegentropyError(ProtocolError):
-    """The other side's negentropy message cannot be read.
+    """A negentropy message of the other side is not readable.
 
     `kind` is one of: truncated, bad-version-byte, unsupported-version, bound-too-long, bad-mode,
     varint-overflow, bad-bound-order, too-many-ranges.
@@ -149,7 +155,7 @@ class NegentropyError(ProtocolError):
 
 
 class RelayRefused(RelayError):
-    """The relay refused; `prefix` is the word before the colon of its reason, or ""."""
+    """The relay refused. `prefix` is the word before the colon in the reason, or ""."""
 
     def __init__(self, reason: str, *, prefix: str = "", relay: str = "") -> None:
         super().__init__(clip(reason) or "refused without a reason", relay=relay)
@@ -158,10 +164,9 @@ class RelayRefused(RelayError):
 
 
 class HeldBack(RelayRefused):
-    """Our own budget for this relay is spent, so the relay was not asked.
+    """The client did not ask the relay, because its own budget for the relay is spent.
 
-    `seconds`: until it may be asked. The prefix is `rate-limited`, as if the relay had said so:
-    wait, then ask again.
+    Wait `seconds`, then ask again. `prefix` is `rate-limited`, as if the relay had refused.
     """
 
     def __init__(self, seconds: float, *, relay: str = "") -> None:
@@ -171,15 +176,15 @@ class HeldBack(RelayRefused):
 
 
 class Unsupported(RelayRefused):
-    """The relay does not know this kind of request at all."""
+    """The relay does not support this kind of request."""
 
 
 class NetworkError(RelayError):
-    """The relay could not be reached, or the connection broke.
+    """The client could not reach the relay, or the connection broke.
 
-    `close_code` is the WebSocket's (RFC 6455), `http_status` the handshake's or the document's,
-    `location` where a redirect that was not followed leads; None if there was none.
-    `nostr_client.network.pacing.judge` reads the first two.
+    Each attribute is None if it does not apply. `close_code` is the close code of the WebSocket
+    (RFC 6455). `http_status` is the HTTP status of the handshake or of the document. `location` is
+    the target of a redirect that the client did not follow.
     """
 
     def __init__(
@@ -198,15 +203,15 @@ class NetworkError(RelayError):
 
 
 class DeadlineExceeded(RelayError, TimeoutError):
-    """No answer before the deadline."""
+    """No answer came before the deadline."""
 
 
 class StoreError(NostrTallyError):
-    """The local store failed; nothing acknowledged is lost."""
+    """The local store failed. The store still has all events that it acknowledged."""
 
 
 class StoreLocked(StoreError):
-    """Another process writes to this store; `pid` is its process id, None if not known."""
+    """Another process writes to this store. `pid` is the id of the process, or None if unknown."""
 
     def __init__(self, message: str, *, pid: int | None = None) -> None:
         super().__init__(message)
@@ -218,22 +223,23 @@ class SchemaTooNew(StoreError):
 
 
 class SchemaTooOld(StoreError):
-    """The store lacks tables of this version: opening it for writing makes them."""
+    """The store lacks tables of this version. Open the store for writing to create the tables."""
 
 
 class StoreFull(StoreError):
-    """No room left: disk, quota or page limit."""
+    """The store has no room left: the disk, a quota or the page limit is full."""
 
 
 class StoreCorrupt(StoreError):
-    """The file is not a store, or its pages do not hold together."""
+    """The file is not a store, or it is damaged."""
 
 
 class CounterError(NostrTallyError):
-    """A counter refused; `code` is nats-server's error code (ADR-49), e.g. 10171; 0 is ours.
+    """A stream of counters refused a request.
 
-    `status` is the HTTP-like class that the server gives with it: 400, 404, 500 or 503. `about`
-    names the stream or subject in the error's text; `description` is the server's own words.
+    `code` is the error code of nats-server (ADR-49), such as 10171, or 0 for an error of this
+    package. `status` is the status in the server's answer: 400, 404, 500 or 503. `about` is the
+    stream or subject in the error's text. `description` is the server's text.
     """
 
     def __init__(self, description: str, *, code: int, status: int = 400, about: str = "") -> None:
@@ -252,9 +258,9 @@ class CounterError(NostrTallyError):
 
 
 class Duplicate(CounterError):
-    """This message id was counted before, as message `seq`; nothing was added now.
+    """The stream counted this message id before, as message `seq`, and added nothing now.
 
-    The value is not in it: a real server's answer to a duplicate carries none.
+    The error has no value, because the answer of a nats-server has none.
     """
 
     def __init__(self, seq: int) -> None:
@@ -287,7 +293,7 @@ EXTRAS: Final = {
 
 
 class MissingExtra(NostrTallyError):
-    """Something that is installed by an extra alone is not here."""
+    """A function needs a package of an extra that is not installed."""
 
 
 def missing(what: str, package: str, extra: str | None = None) -> MissingExtra:

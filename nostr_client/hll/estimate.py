@@ -58,9 +58,10 @@ _SIGMA_FEW = math.sqrt(1 / (2 * M))
 
 
 def estimate(registers: bytes | bytearray) -> float:
-    """Distinct pubkeys in a sketch: 0.0 for an empty one, `inf` for one with all registers at 57.
+    """Return the estimated number of distinct pubkeys in a sketch.
 
-    Registers above 57 count as 57. Raises InvalidInput for a sketch that is not 256 bytes.
+    The estimate of an empty sketch is 0.0. If all registers are 57, the estimate is infinite.
+    Register values above 57 count as 57. Raises InvalidInput for a sketch that is not 256 bytes.
     """
     if len(registers) != M:
         raise InvalidInput(f"a sketch has {M} registers, not {len(registers)}")
@@ -86,10 +87,11 @@ def _with_full(registers: bytes | bytearray) -> float:
 
 
 def interval(est: float, z: float = 1.96, *, sigma: float | None = None) -> tuple[float, float]:
-    """The range est * exp(±z * sigma); z = 1.96 covers the truth 95 times in 100.
+    """Return the interval around an estimate: est * exp(±z * sigma).
 
-    `sigma` is the relative standard error, by default that of a sketch of so many pubkeys. (0, 0)
-    for 0; for `inf` (a saturated sketch) the lower end is the most that can be known.
+    With z = 1.96, the interval has the true number in 95 of 100 cases. `sigma` is the relative
+    standard error, by default that of a sketch. The interval of 0 is (0, 0). The interval of an
+    infinite estimate (a saturated sketch) begins at the largest number that a sketch can show.
     """
     if est <= 0:
         return 0.0, 0.0
@@ -100,11 +102,12 @@ def interval(est: float, z: float = 1.96, *, sigma: float | None = None) -> tupl
 
 
 def sigma(n: float) -> float:
-    """Relative standard error of an estimate of n, as a fraction: 0.044 for few, 0.065 for many.
+    """Return the relative standard error of an estimate of n.
 
-    The Cramér-Rao value sqrt(1 / (256 I(n)) - 1 / n) with I the Fisher information that one
-    register holds about log n in the Poisson model; the second term takes back the spread of the
-    Poisson model itself, n being a fixed number. Summed term by term, about 10 µs.
+    The error is a fraction: 0.044 for few pubkeys, 0.065 for many. It is the Cramér-Rao bound,
+    sqrt(1 / (256 I(n)) - 1 / n). I is the Fisher information about log n in one register of the
+    Poisson model. The second term corrects the model, because n is a fixed number. The call takes
+    about 10 µs.
     """
     if n < 1:
         return _SIGMA_FEW

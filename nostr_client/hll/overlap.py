@@ -33,10 +33,11 @@ _Pairs = tuple[tuple[tuple[int, int], int], ...]
 
 
 class Overlap(NamedTuple):
-    """What two sketches say together; numbers of distinct pubkeys, `jaccard` from 0 to 1.
+    """The overlap of two sketches, as numbers of distinct pubkeys.
 
-    `noise`: the shared part is below a tenth of the larger set, where an honest answer is "few or
-    none": `intersection` and `jaccard` are then within their own error of zero.
+    `jaccard` is from 0 to 1. If `noise` is true, the two sets share less than a tenth of the larger
+    set. Then report "few or none", because the error of `intersection` and `jaccard` is as large as
+    their values.
     """
 
     union: float
@@ -48,11 +49,12 @@ class Overlap(NamedTuple):
 
 
 def overlap(a: bytes | bytearray, b: bytes | bytearray) -> Overlap:
-    """Union, intersection and Jaccard index of two sketches of one offset.
+    """Return the union, the intersection and the Jaccard index of two sketches.
 
-    Standard error about 2 % of n for two sets of n pubkeys that share none, 4 to 6.5 % otherwise.
-    A saturated sketch gives an infinite union and `noise`. Raises InvalidInput for a sketch that
-    is not 256 bytes. About 5 ms.
+    Both sketches need the same offset. For two sets of n pubkeys, the standard error is 4 to 6.5 %
+    of n, or about 2 % of n if the sets share no pubkey. If a sketch is saturated, the union is
+    infinite and `noise` is true. The call takes about 5 ms. Raises InvalidInput for a sketch that
+    is not 256 bytes.
     """
     a, b = clean(a), clean(b)
     sizes = estimate(a), estimate(b), estimate(merge(a, b))

@@ -40,10 +40,11 @@ _NUMPY_FROM = 64
 
 
 def add(registers: bytearray, pubkey: str | bytes, offset: int) -> None:
-    """Add one pubkey (64 lower-case hex digits or 32 raw bytes) in place; again is harmless.
+    """Add one pubkey to `registers`, in place.
 
-    Raises InvalidKey for anything else, InvalidInput for an offset outside 8..23 or a bytearray
-    that is not 256 long. Nothing is changed when it raises.
+    The pubkey is 64 lower-case hex digits or 32 bytes. Adding a pubkey again changes nothing.
+    Raises InvalidKey for another pubkey. Raises InvalidInput for an offset outside 8 to 23, and for
+    registers that are not 256 bytes. After an error, the registers are as before.
     """
     key = _raw_key(pubkey)
     check_offset(offset)
@@ -56,7 +57,10 @@ def add(registers: bytearray, pubkey: str | bytes, offset: int) -> None:
 
 
 def from_pubkeys(pubkeys: Iterable[str | bytes], offset: int) -> bytes:
-    """The sketch of these pubkeys; raises as `add` does."""
+    """Return the sketch of these pubkeys.
+
+    Raises InvalidKey for a bad pubkey, and InvalidInput for an offset outside 8 to 23.
+    """
     keys = [_raw_key(pubkey) for pubkey in pubkeys]
     if len(keys) >= _NUMPY_FROM and _has_numpy():
         return from_raw(b"".join(keys), offset)
@@ -68,9 +72,10 @@ def from_pubkeys(pubkeys: Iterable[str | bytes], offset: int) -> bytes:
 
 
 def from_raw(keys: npt.NDArray[np.uint8] | bytes | bytearray | memoryview, offset: int) -> bytes:
-    """The sketch of n raw pubkeys, as an (n, 32) uint8 array or as 32 n bytes. Needs numpy.
+    """Return the sketch of n raw pubkeys, by numpy.
 
-    Raises InvalidInput for another shape or type, or an offset outside 8..23.
+    `keys` is an (n, 32) array of uint8, or 32 n bytes. Raises InvalidInput for another shape or
+    type, and for an offset outside 8 to 23.
     """
     import numpy as np
 
@@ -108,10 +113,10 @@ def places(
 
 
 def merge(*registers: bytes | bytearray) -> bytes:
-    """Register-wise maximum: the sketch of the union; of nothing it is `EMPTY`.
+    """Return the sketch of the union: the largest value of each register.
 
-    Idempotent, commutative, associative. Registers above 57 count as 57; raises InvalidInput for
-    a sketch that is not 256 bytes.
+    Order and repetition do not matter. Without sketches, the result is `EMPTY`. Register values
+    above 57 count as 57. Raises InvalidInput for a sketch that is not 256 bytes.
     """
     if not registers:
         return EMPTY
@@ -122,15 +127,20 @@ def merge(*registers: bytes | bytearray) -> bytes:
 
 
 def to_hex(registers: bytes | bytearray) -> str:
-    """The 512 lower-case hex digits of NIP-45; raises InvalidInput for a wrong length."""
+    """Return the 512 lower-case hex digits of NIP-45.
+
+    Raises InvalidInput for a sketch that is not 256 bytes.
+    """
     return clean(registers).hex()
 
 
 def from_hex(value: object) -> tuple[bytes | None, tuple[str, ...]]:
-    """Registers out of a relay's `hll` field, or None, and what was wrong with it.
+    """Return the registers in a relay's `hll` field, and warnings about the field.
 
-    Never raises: a bad sketch is no reason to lose the count beside it. Absent, null and "" are
-    no sketch and no fault. Upper-case digits pass; registers above 57 are clamped with a warning.
+    If the field is bad, the registers are None. The function never raises, so that a bad field does
+    not discard the count beside the field. A missing field, null and "" give None without a
+    warning. The function accepts upper-case digits. The function reduces values above 57 to 57,
+    with a warning.
     """
     if value is None or value == "":
         return None, ()
@@ -220,11 +230,12 @@ _ADDRESS = re.compile(r"[0-9]+:([0-9a-f]{64}):.*", re.DOTALL)
 
 
 def offset(filter: Mapping[str, object]) -> int | None:
-    """The byte index 8..23 for a NIP-01 filter, or None where NIP-45 leaves it undefined.
+    """Return the offset for a NIP-01 filter, 8 to 23, or None.
 
-    The first value of the first tag attribute decides, in the order of the mapping: a filter that
-    was re-serialised in another order has another offset (see `eligible`). `limit`, `since` and
-    the rest do not matter.
+    The offset is the index of a byte in a pubkey (NIP-45). The first value of the first tag
+    attribute in the mapping decides the offset. A filter with another order of attributes may have
+    another offset (see `eligible`). `limit`, `since` and the other fields do not matter. The result
+    is None if NIP-45 does not define the offset.
     """
     for name, values in filter.items():
         if name.startswith("#"):
@@ -233,16 +244,19 @@ def offset(filter: Mapping[str, object]) -> int | None:
 
 
 def eligible(filter: Mapping[str, object]) -> bool:
-    """Whether relays that give registers give them for this filter: one attribute of one value."""
+    """Return whether relays give registers for this filter, if they support registers.
+
+    The filter needs one tag attribute with one value.
+    """
     return mergeable(filter) and len(_attributes(filter)[0]) == 1
 
 
 def mergeable(filter: Mapping[str, object]) -> bool:
-    """Whether sketches for this filter may be merged: one tag attribute, of values that are text.
+    """Return whether sketches of several relays for this filter are mergeable.
 
-    Of several values the first decides. Stricter than the text on purpose: of several attributes
-    relays that keep filters in unordered maps take another one first, and their registers would
-    silently not fit ours.
+    The filter needs one tag attribute, whose values are text. The first value decides the offset.
+    This rule is stricter than NIP-45. If a filter has several attributes, some relays take another
+    attribute first, and their registers do not fit ours.
     """
     attributes = _attributes(filter)
     if len(attributes) != 1 or not all(isinstance(value, str) for value in attributes[0]):

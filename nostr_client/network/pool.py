@@ -51,23 +51,28 @@ Owned = TypeVar("Owned", Transport, ThreadVerifier)
 
 
 class PublishStatus(StrEnum):
-    """What became of an event on one relay."""
+    """What a relay did with an event."""
 
     OK = "ok"
+    """The relay has the event."""
     REFUSED = "refused"
+    """The relay refused the event."""
     HELD_BACK = "held_back"
-    """Our own budget for the relay is spent, so it was not asked."""
+    """The client's own budget for the relay was spent, so the client did not send the event."""
     TIMEOUT = "timeout"
+    """The relay did not answer before the deadline."""
     UNREACHABLE = "unreachable"
+    """The connection to the relay failed."""
     INVALID = "invalid"
-    """The relay's answer was no valid OK, so what it did with the event is not known."""
+    """The relay's answer was not a valid OK. The relay may or may not have the event."""
 
 
 class PublishResult(msgspec.Struct, frozen=True):
-    """One relay's answer to one event; `message` is the relay's text or that of the error."""
+    """The answer of one relay to one event."""
 
     status: PublishStatus
     message: str = ""
+    """The relay's message, or the text of the error."""
 
     def __str__(self) -> str:
         return f"{self.status}: {clip(self.message)}" if self.message else str(self.status)
@@ -81,15 +86,15 @@ class RelayAnswers(msgspec.Struct, Generic[T], frozen=True):
 
 
 class FetchResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Stored events of many relays, each once, newest first; iterating it yields the events.
-
-    `errors` has the relays that failed, by URL; events that came before the error are in `events`.
-    `complete`: every relay sent EOSE. A relay may hold more all the same, as its cap cuts too.
-    """
+    """Stored events of many relays. Iterating over the result yields the events."""
 
     events: tuple[VerifiedEvent, ...]
+    """Each event once, newest first. Events that came before an error are included."""
     errors: Mapping[str, RelayError]
+    """The errors of the relays that failed, by relay URL."""
     complete: bool
+    """True if every relay sent EOSE. A relay can still have more events, because it may limit its
+    answers."""
 
     def __iter__(self) -> Iterator[VerifiedEvent]:
         return iter(self.events)
@@ -102,12 +107,14 @@ class FetchResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RelayPool:
-    """Holds one Relay for each normalised URL, with one transport and one verifier for all.
+    """Holds one Relay for each normalised URL. All relays share a transport and a verifier.
 
-    Use it as an async context manager, or `close()` it. `known` are capabilities of an earlier run,
-    by normalised URL. `unnamed` are relays of a program's own defaults: no AUTH is signed for one
-    until the user names it, by `name`. `relay_args` go to every Relay that it makes, such as clocks
-    for tests.
+    Use the pool as an async context manager, or call `close()` at the end.
+
+    - `known`: capabilities from an earlier run, by normalised URL.
+    - `unnamed`: default relays of a program. The pool signs no AUTH for such a relay until the user
+      names the relay by `name`.
+    - `relay_args`: further arguments for each new Relay, such as clocks for tests.
     """
 
     def __init__(
@@ -143,27 +150,28 @@ class RelayPool:
 
     @property
     def relays(self) -> Mapping[str, Relay]:
-        """The relays so far, by normalised URL."""
+        """The relays of the pool, by normalised URL."""
         return dict(self._relays)
 
     @property
     def verifier(self) -> Verifier:
-        """Verifies the events of this pool, once each; an `Ingest` may share it."""
+        """The verifier for all events of this pool. An `Ingest` may share the verifier."""
         return self._verifier
 
     def spell(self, urls: Iterable[str]) -> None:
-        """Record how the user spells relays that are named by their normal form later.
+        """Record how the user writes the URLs of relays.
 
-        Of several spellings of one relay the first stays. Raises InvalidRelayURL.
+        If the user writes one relay in several ways, the pool keeps the first. Raises
+        InvalidRelayURL.
         """
         for url in urls:
             self._spellings.setdefault(normalize(url), url)
 
     def name(self, urls: Iterable[str]) -> None:
-        """Record relays that the user names: `spell` them, and sign AUTH for all of them.
+        """Record that the user named these relays, so that the pool signs AUTH for them.
 
-        They are `unnamed` no more, and those that only strangers named are the user's own. Raises
-        InvalidRelayURL.
+        The pool also records how the user writes their URLs. The relays are then the user's own,
+        even if they were `unnamed` or only strangers named them. Raises InvalidRelayURL.
         """
         for url in urls:
             self.spell([url])
@@ -175,18 +183,25 @@ class RelayPool:
                 self._sign_for(key)
 
     def spelling(self, url: str) -> str:
-        """Return how the user spells the relay at a normalised URL."""
+        """Return how the user writes the URL of a relay. The argument is the normalised URL."""
         return self._spellings.get(url, url)
 
     def relay(
         self, url: str, *, capabilities: Capabilities | None = None, stranger: bool = False
     ) -> Relay:
-        """Return the relay at a URL, made at the first call and connected at its first request.
+        """Return the relay at a URL.
 
-        `capabilities` are those of an earlier run, for a relay that is new here. `stranger`: the
-        user did not name it. A relay that only strangers named connects to public addresses alone,
-        and no AUTH is signed for it: the signature would show a stranger who asks.
-        Raises InvalidRelayURL, and InvalidInput for more than `Limits.relays` or after `close`.
+        The first call makes the relay, and the first request of the relay connects.
+
+        - `capabilities`: capabilities from an earlier run, if the pool does not have the relay yet.
+        - `stranger`: True if the user did not name the relay, for example if an author's list names
+          it.
+
+        If only strangers named a relay, the pool connects to public addresses only. The pool signs
+        no AUTH for such a relay, because a signature would reveal the user's key.
+
+        Raises InvalidRelayURL. Raises InvalidInput for more than `Limits.relays`, and after
+        `close`.
         """
         key = normalize(url)
         if self._closed:
@@ -221,12 +236,18 @@ class RelayPool:
         self._relays[key].name_by_user(self._spellings[key], self._transport, signer)
 
     def is_named(self, url: str) -> bool:
-        """Whether the user named this relay, not only strangers or a program's defaults."""
+        """Return True if the user named this relay.
+
+        A relay from a program's defaults or from strangers does not count as named.
+        """
         key = normalize(url)
         return key not in self._strangers and key not in self._unnamed
 
     def transport(self, *, stranger: bool = False) -> Transport:
-        """Return what connects; for a host that only strangers named, to public addresses only."""
+        """Return the transport that opens connections.
+
+        If `stranger` is True, the transport connects to public addresses only.
+        """
         if not stranger:
             return self._transport
         if self._guarded is None:
@@ -234,9 +255,9 @@ class RelayPool:
         return self._guarded
 
     async def remove(self, url: str) -> None:
-        """Close the relay at a URL and forget it; an unknown URL is ignored.
+        """Close the relay at a URL and remove it from the pool.
 
-        Raises InvalidRelayURL.
+        If the pool has no such relay, the call does nothing. Raises InvalidRelayURL.
         """
         key = normalize(url)
         self._strangers.discard(key)
@@ -250,10 +271,14 @@ class RelayPool:
         ask: Callable[[Relay], Awaitable[T]],
         timeout: float | None = None,
     ) -> RelayAnswers[T]:
-        """Ask every relay at once and wait for all, at most `timeout` (default `Timeouts.group`).
+        """Send a request to every relay at once and wait for all answers.
 
-        `ask` may raise RelayError, which becomes that relay's status. A relay that has not answered
-        at the deadline has DeadlineExceeded. Raises InvalidRelayURL. Safe to cancel.
+        - `ask`: a coroutine function that sends the request. If `ask` raises RelayError, the error
+          is in `errors` of the result.
+        - `timeout`: seconds for all relays (default `Timeouts.group`). A relay without an answer at
+          the deadline gets DeadlineExceeded.
+
+        Raises InvalidRelayURL. Safe to cancel.
         """
         asked = {relay.url: relay for relay in map(self._asked, relays)}
         seconds = self.options.timeouts.group if timeout is None else timeout
@@ -284,8 +309,9 @@ class RelayPool:
         relays: Iterable[str],
         timeout: float | None = None,
     ) -> RelayAnswers[CountAnswer]:
-        """Send COUNT to every relay; `Timeouts.count` bounds each, `timeout` all, in seconds.
+        """Send COUNT to every relay.
 
+        `timeout` is in seconds, for all relays. `Timeouts.count` limits the time of each relay.
         Raises InvalidRelayURL. Safe to cancel.
         """
         return await self.gather(relays, lambda relay: relay.count(filters), timeout)
@@ -298,10 +324,10 @@ class RelayPool:
         *,
         budget: ReadBudget | None = None,
     ) -> RelayAnswers[EventPage]:
-        """Read stored events from every relay, a page for each; an event is verified once for all.
+        """Read stored events from every relay and return a page for each relay.
 
-        A page whose `error` is set holds what came before the error. Raises InvalidRelayURL. Safe
-        to cancel.
+        The pool verifies each event once. If `error` of a page is set, the page has the events that
+        came before the error. Raises InvalidRelayURL. Safe to cancel.
         """
         return await self.gather(
             relays,
@@ -317,8 +343,8 @@ class RelayPool:
     ) -> FetchResult:
         """Read stored events from every relay and return each event once, newest first.
 
-        `timeout` in seconds. A relay that fails is in `errors`. Raises InvalidRelayURL. Safe to
-        cancel.
+        `timeout` is in seconds. If a relay fails, `errors` of the result has its error. Raises
+        InvalidRelayURL. Safe to cancel.
         """
         found = await self.fetch(filters, relays, timeout)
         pages = found.answers
@@ -333,9 +359,10 @@ class RelayPool:
     async def publish(
         self, event: VerifiedEvent, relays: Iterable[str], timeout: float | None = None
     ) -> dict[str, PublishResult]:
-        """Send an event to every relay; return a status for each, by normalised URL.
+        """Send an event to every relay and return a status for each relay, by normalised URL.
 
-        `timeout` in seconds. Raises InvalidRelayURL. After a cancellation a relay may have it.
+        `timeout` is in seconds. Raises InvalidRelayURL. After a cancellation, some relays may have
+        the event.
         """
         gathered = await self.gather(relays, lambda relay: relay.publish(event, timeout), timeout)
         answered = {
@@ -352,9 +379,10 @@ class RelayPool:
         overflow: Overflow | None = None,
         resubscribe: Resubscribe | None = None,
     ) -> Subscription:
-        """Open one subscription over many relays; each event comes once, from the fastest relay.
+        """Open one subscription over many relays.
 
-        It ends when every relay ended. Raises InvalidRelayURL.
+        Each event comes once, from the relay that sends it first. The iteration ends when no relay
+        can send more events. Raises InvalidRelayURL.
         """
         taking_part = list({relay.url: relay for relay in map(self._asked, relays)}.values())
         limits = self.options.limits
@@ -370,7 +398,7 @@ class RelayPool:
         return Subscription(queue, self._verifier, limits)
 
     async def close(self) -> None:
-        """Close every relay; returns when nothing is left running."""
+        """Close every relay. When the method returns, nothing is left running."""
         self._closed = True
         relays, self._relays = list(self._relays.values()), {}
         try:

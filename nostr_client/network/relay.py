@@ -64,11 +64,13 @@ Owned = TypeVar("Owned", Transport, ThreadVerifier)
 
 
 class Relay:
-    """Talks to one relay. Use it as an async context manager, or `close()` it.
+    """A connection to one relay, which reconnects by itself.
 
-    `signer` answers AUTH when a request needs it, never before. `capabilities` are those of an
-    earlier run. A pool passes its `transport` and `verifier`; else the relay has its own.
-    Raises InvalidRelayURL.
+    Use the relay as an async context manager, or call `close()` at the end. Raises InvalidRelayURL.
+
+    - `signer`: signs AUTH events when a request needs AUTH.
+    - `capabilities`: capabilities from an earlier run.
+    - `transport`, `verifier`: shared parts of a pool. By default, the relay has its own.
     """
 
     def __init__(
@@ -125,10 +127,10 @@ class Relay:
     # Life.
 
     async def connect(self, timeout: float | None = None) -> None:
-        """Connect, or wait until connected; default `Timeouts.connect`.
+        """Connect to the relay, or wait until the relay is connected.
 
-        Raises NetworkError when the attempt fails; further ones go on in the background until
-        `close`. Safe to cancel.
+        `timeout` is in seconds (default `Timeouts.connect`). Raises NetworkError if the attempt
+        fails. The relay then tries again in the background until `close`. Safe to cancel.
         """
         async with self._deadlines.within(
             timeout or self.options.timeouts.connect, "connect"
@@ -136,7 +138,9 @@ class Relay:
             await self._supervisor.ready(deadline)
 
     async def close(self) -> None:
-        """End all requests and the connection; returns when nothing of it is left running."""
+        """End all requests and close the connection. When the method returns, nothing is left
+        running.
+        """
         try:
             await self._supervisor.stop()
         finally:
@@ -157,10 +161,10 @@ class Relay:
         await self.close()
 
     def name_by_user(self, url: str, transport: Transport, signer: Signer | None) -> None:
-        """Treat a relay that only strangers named as one that the user names.
+        """Treat the relay as one that the user names. Until now, only strangers named the relay.
 
-        `signer` answers its AUTH from now on. From the next attempt on, which is due at once, it is
-        reached by `transport` at the user's spelling.
+        From now on, `signer` signs AUTH events. The next attempt to connect uses `transport` and
+        the URL as the user wrote it.
         """
         self.address = address(url)
         self._transport, self._signer = transport, signer
@@ -170,22 +174,22 @@ class Relay:
 
     @property
     def verifier(self) -> Verifier:
-        """Verifies the events of this relay; an `Ingest` may share it."""
+        """The verifier for the events of this relay. An `Ingest` may share the verifier."""
         return self._verifier
 
     @property
     def behind(self) -> float:
-        """Seconds that the relay's clock was behind ours when it took the connection, else 0."""
+        """How many seconds the relay's clock was behind ours at the time of connecting."""
         return self._knowledge.behind
 
     @property
     def status(self) -> RelayStatus:
-        """Where the connection stands."""
+        """The state of the connection."""
         return self._supervisor.status
 
     @property
     def stats(self) -> RelayStats:
-        """A snapshot of the numbers, the open connection included."""
+        """A snapshot of the relay's statistics, with those of the open connection."""
         stats = msgspec.structs.replace(self._supervisor.stats)
         if self._supervisor.session is not None:
             self._supervisor.session.add_to(stats)
@@ -193,30 +197,37 @@ class Relay:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """The last NOTICEs, oldest first, clipped; `Limits.notices` of them."""
+        """The last NOTICE messages, oldest first. `Limits.notices` limits their number."""
         return tuple(self._knowledge.notices)
 
     def held_back(self) -> HeldBack | None:
-        """Return the error of a request while our own budget for this relay is spent, else None."""
+        """Return the error that a request gets while our own budget for the relay is spent, else
+        None.
+        """
         return self._deadlines.held_back()
 
     @property
     def pubkey(self) -> str | None:
-        """The key that answers AUTH here (hex), or None."""
+        """The hex pubkey that signs AUTH events for this relay, or None."""
         return None if self._signer is None else self._signer.pubkey
 
     @property
     def capabilities(self) -> Capabilities:
-        """What the relay has shown that it supports."""
+        """What the relay has shown that it can do."""
         return self._knowledge.capabilities
 
     def learn(self, **changes: Any) -> None:
-        """Record what the relay has shown that it supports: fields of `Capabilities`."""
+        """Record what the relay has shown that it can do. The arguments are fields of
+        `Capabilities`.
+        """
         self._knowledge.learn(**changes)
 
     @property
     def is_merged(self) -> bool:
-        """Whether its document, if it was read, says that it counts other relays' answers."""
+        """True if the NIP-11 document says that the relay counts other relays' answers.
+
+        False if the document was not read.
+        """
         info = self._knowledge.info
         return info is not None and info.merged
 
@@ -225,11 +236,13 @@ class Relay:
     async def count(
         self, filters: Filter | Sequence[Filter], timeout: float | None = None
     ) -> CountAnswer:
-        """Ask for a count (NIP-45); default `Timeouts.count`, in seconds, connecting included.
+        """Send COUNT and return the answer (NIP-45).
 
-        Relays differ about several filters in one COUNT: send one. Raises RelayRefused,
-        Unsupported, NetworkError, ProtocolError, DeadlineExceeded, and HeldBack where our own
-        budget for the relay kept the COUNT here until the deadline. Safe to cancel.
+        `timeout` is in seconds and includes connecting (default `Timeouts.count`). Send one filter,
+        because relays differ about several filters in one COUNT.
+
+        Raises RelayRefused, Unsupported, NetworkError, ProtocolError or DeadlineExceeded. Raises
+        HeldBack if our own budget for the relay is spent until the deadline. Safe to cancel.
         """
         asked = as_filters(filters)
         if asked[0].matches_nothing:  # then all of them do
@@ -250,12 +263,14 @@ class Relay:
     async def publish(
         self, event: VerifiedEvent, timeout: float | None = None, *, paced: bool = False
     ) -> Ok:
-        """Send an event, and wait for the relay's OK.
+        """Send an event and wait for the relay's OK.
 
-        Default `Timeouts.publish`, in seconds. Raises RelayRefused with the relay's reason,
-        NetworkError and DeadlineExceeded when it is not known whether it has it: publishing again
-        is harmless. `paced`: the caller has few events unanswered at any time, and so goes as fast
-        as the relay does; `Limits.messages_per_second_out` is then not applied.
+        - `timeout`: seconds to wait (default `Timeouts.publish`).
+        - `paced`: True if the caller itself limits the number of unanswered events. The limit
+          `Limits.messages_per_second_out` then does not apply.
+
+        Raises RelayRefused with the relay's reason. After NetworkError or DeadlineExceeded, the
+        relay may or may not have the event. In this case, publishing the event again does no harm.
         """
 
         async def ask(request: SessionRequest) -> Ok:
@@ -275,10 +290,14 @@ class Relay:
         overflow: Overflow | None = None,
         resubscribe: Resubscribe | None = None,
     ) -> Subscription:
-        """Subscribe now and after each reconnect; without `live`, once and until EOSE.
+        """Send REQ now and after each reconnect, and return the subscription.
 
-        `overflow`: by default WAIT for a stored query, DROP for a live one. Never waits and never
-        raises for the relay: its refusal ends the iteration.
+        The method never waits. If the relay refuses, the iteration ends with the error.
+
+        - `live`: False to send REQ once and to end at EOSE.
+        - `overflow`: what happens if the reader is too slow. The default is WAIT for stored events
+          and DROP for live events.
+        - `resubscribe`: a function that returns the filters for the REQ after a reconnect.
         """
         limits = self.options.limits
         queue = EventQueue(
@@ -292,9 +311,9 @@ class Relay:
         return Subscription(queue, self._verifier, limits)
 
     def feed(self, queue: EventQueue) -> None:
-        """Put the events of this relay into a queue that several relays may feed.
+        """Put the events of this relay into a queue. Several relays may share a queue.
 
-        One that is not live ends here at once while the relay waits for its next attempt.
+        If the queue is not live and the relay is disconnected, the relay adds no events.
         """
         queue.attach(self.url, SubscriptionTally(), lambda: self._release(queue))
         session = self._supervisor.session
@@ -324,9 +343,14 @@ class Relay:
     ) -> EventPage:
         """Read stored events until EOSE, or until the budget is spent.
 
-        `timeout` (default `Timeouts.page`) bounds the whole, `Timeouts.eose` the silence between
-        events, both in seconds. Raises RelayError when the relay refuses or does not finish, unless
-        `partial`: then it stands in the page beside the events that came. Safe to cancel.
+        - `timeout`: seconds for the whole call (default `Timeouts.page`). `Timeouts.eose` limits
+          the time without an event.
+        - `budget`: the most to read.
+        - `partial`: True to return the events that came before an error. The page then has the
+          error.
+
+        Raises RelayError if the relay refuses or does not finish, unless `partial` is True. Safe to
+        cancel.
         """
         total = timeout or self.options.timeouts.page
         started = asyncio.get_running_loop().time()
@@ -343,9 +367,10 @@ class Relay:
     async def negotiate(
         self, query: Filter | str, message: bytes, timeout: float | None = None
     ) -> NegChannel:
-        """Open a NIP-77 session with its first message; the channel returns the relay's answers.
+        """Open a NIP-77 session with its first message. The returned channel has the relay's
+        answers.
 
-        Raises NetworkError, and RelayRefused when the message is too long for the relay.
+        Raises NetworkError. Raises RelayRefused if the message is too long for the relay.
         """
         async with self._deadlines.within(
             timeout or self.options.timeouts.connect, "NEG-OPEN"
@@ -354,10 +379,12 @@ class Relay:
         return session.negotiate(query, message)
 
     async def authenticate(self, timeout: float | None = None) -> None:
-        """Answer the relay's challenge without being asked to: for relays that say `restricted:`.
+        """Answer the relay's AUTH challenge now.
 
-        Default twice `Timeouts.auth`, in seconds. A relay that does not answer AUTH counts as
-        accepting. Raises RelayRefused when there is no challenge, no signer or no acceptance.
+        A program needs this call only for relays that refuse with `restricted:`. `timeout` is in
+        seconds (default two times `Timeouts.auth`). If the relay does not answer, the method
+        returns as after an OK. Raises RelayRefused without a challenge, without a signer, or if the
+        relay refuses.
         """
 
         async def ask(request: SessionRequest) -> None:
@@ -367,9 +394,11 @@ class Relay:
         await self._deadlines.request(seconds, "AUTH", ask)
 
     async def info(self, *, refresh: bool = False) -> RelayInfo:
-        """Read the NIP-11 document, once; its limits are honoured from then on.
+        """Return the NIP-11 document. From then on, the client respects the limits in this
+        document.
 
-        Raises NetworkError, or ProtocolError when what the relay serves is none.
+        The client reads the document once, unless `refresh` is True. Raises NetworkError. Raises
+        ProtocolError if the answer is not a NIP-11 document.
         """
         if self._knowledge.info is not None and not refresh:
             return self._knowledge.info
@@ -386,9 +415,9 @@ class Relay:
         return info
 
     async def supports(self, nip: int) -> bool | None:
-        """Return whether the NIP-11 document lists a NIP, None where no document can be read.
+        """Return True if the NIP-11 document lists a NIP, and None without a readable document.
 
-        Never raises for the relay. Safe to cancel.
+        The method never raises an error of the relay. Safe to cancel.
         """
         try:
             return (await self.info()).supports(nip)
@@ -397,7 +426,7 @@ class Relay:
 
     @property
     def max_message_bytes(self) -> int:
-        """The longest message that may be sent, in bytes."""
+        """The size of the longest message that the client may send, in bytes."""
         session = self._supervisor.session
         most = self.options.limits.message_bytes_out
         return most if session is None else session.connection.max_message_bytes

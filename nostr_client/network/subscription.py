@@ -39,10 +39,11 @@ class SubscriptionStats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Subscription:
-    """Iterates over verified events; made by `Relay.subscribe` and `RelayPool.subscribe`.
+    """Iterates over verified events. `Relay.subscribe` and `RelayPool.subscribe` make it.
 
-    It ends when every relay ended. When the only relay refused, it raises the RelayError once the
-    queue is empty. Use it as an async context manager, or `close()` it: both send CLOSE.
+    Use the subscription as an async context manager, or call `close()`. Both send CLOSE. The
+    iteration ends when no relay can send more events. If every relay failed, the iteration raises
+    the first error after the last queued event.
     """
 
     def __init__(self, queue: EventQueue, verifier: Verifier, limits: Limits) -> None:
@@ -53,7 +54,7 @@ class Subscription:
 
     @property
     def filters(self) -> tuple[Filter, ...]:
-        """What the relays are asked for."""
+        """The filters of the subscription."""
         return self._queue.filters
 
     @property
@@ -67,21 +68,25 @@ class Subscription:
         return self._queue.closed
 
     def ration(self, size: int) -> None:
-        """Accept no event after `size` bytes of them: the relay waits until this is closed."""
+        """Accept events up to `size` bytes in total.
+
+        After this limit, the relay must wait until the subscription is closed.
+        """
         self._queue.ration(size)
 
     async def received(self, most: int = 256) -> list[QueuedEvent]:
-        """Take raw events as they came, at most `most`, waiting for one; [] when it is over.
+        """Return at most `most` unverified events, after waiting for the first one.
 
-        For a reader that verifies events itself; do not mix it with the other readers. Safe to
-        cancel.
+        The list is empty at the end of the subscription. This method is for readers that verify
+        events themselves. Do not mix it with the other ways to read. Safe to cancel.
         """
         return await self._queue.take(most)
 
     async def batch(self) -> list[VerifiedEvent]:
-        """Take verified events, two chunks at most; waits for one; [] when it is over.
+        """Return the next verified events, after waiting for the first one.
 
-        Safe to cancel: events taken from the queue and not yet verified go back.
+        The list is empty at the end of the subscription. Safe to cancel: events that are not yet
+        verified return to the queue.
         """
         while True:
             taken = await self.received(self._chunk)
@@ -121,12 +126,12 @@ class Subscription:
         return result
 
     async def stored(self) -> None:
-        """Wait until every relay sent EOSE or ended. Safe to cancel."""
+        """Wait until every relay has sent EOSE or can send no more events. Safe to cancel."""
         await self._queue.stored()
 
     @property
     def error(self) -> RelayError | None:
-        """The first relay's error, when every relay ended with one; else None."""
+        """The error of the first relay if every relay failed, else None."""
         errors = [source.error for source in self.sources.values()]
         return errors[0] if errors and all(errors) else None
 
@@ -144,16 +149,16 @@ class Subscription:
 
     @property
     def frames(self) -> int:
-        """Frames with events that came over all relays."""
+        """The number of frames with events, over all relays."""
         return sum([source.tally.frames for source in self.sources.values()])
 
     @property
     def bytes(self) -> int:
-        """Size of those frames, in characters."""
+        """The size of these frames in characters."""
         return sum([source.tally.bytes for source in self.sources.values()])
 
     def statistics(self) -> SubscriptionStats:
-        """Return what came over all relays; `sources` has the same for each relay."""
+        """Return statistics of all relays. `sources` has the statistics of each relay."""
         sources = list(self.sources.values())
         tallies = [source.tally for source in sources]
         return SubscriptionStats(
@@ -170,7 +175,10 @@ class Subscription:
         )
 
     def sent(self, relay: str) -> StoredFrames:
-        """Return what a relay sent for this stored query, in its order, good and bad."""
+        """Return what one relay sent for a stored query, in the relay's order.
+
+        The result includes bad events.
+        """
         source = self.sources[relay]
         tally = source.tally
         stamps = tuple(tally.stamps)
@@ -182,7 +190,9 @@ class Subscription:
         )
 
     async def close(self) -> None:
-        """Send CLOSE where the subscription is open, and drop what is queued. Never waits."""
+        """Send CLOSE if the subscription is open, and drop the queued events. The method never
+        waits.
+        """
         self._queue.close()
 
     async def __aenter__(self) -> Self:

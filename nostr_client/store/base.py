@@ -32,7 +32,7 @@ _OF_EVENTS: Final = ("event", "tag", "tomb", "vanished")
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """One thing that is not as it would be rebuilt, and why."""
+    """One difference between the derived tables and a rebuild of them, with its cause."""
 
     table: str
     key: str
@@ -72,7 +72,7 @@ T = TypeVar("T")
 
 
 class SaveStatus(StrEnum):
-    """What became of one event that was given to `save`."""
+    """The result of `save` for one event."""
 
     STORED = "stored"
     DUPLICATE = "duplicate"  # the store has it already
@@ -85,7 +85,7 @@ class SaveStatus(StrEnum):
 
 
 class SaveOutcome(NamedTuple):
-    """What became of one event, in the order of `save`; `reason` is text for people, or ""."""
+    """The result of `save` for one event. `reason` is a text for people, or ""."""
 
     id: str
     status: SaveStatus
@@ -120,10 +120,12 @@ class StoreStats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IndexStats(msgspec.Struct, frozen=True, kw_only=True):
-    """The derived tables of a store: their generation, the targets that are hot, those of them that
-    lost an author since their registers were read, and bytes.
+    """Totals of the derived tables of a store.
 
-    The generation counts up with each bulk rebuild.
+    - `generation`: number of bulk rebuilds so far.
+    - `hot`: targets with so many events that the store keeps their registers.
+    - `dirty`: hot targets that lost an author since the store computed their registers.
+    - `bytes`: size of the tables.
     """
 
     generation: int
@@ -133,10 +135,11 @@ class IndexStats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HotTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """A target with many events: those of one kind that name it in one tag.
+    """A target with many events of one kind.
 
-    All is exact but `estimate`, the number of distinct authors by the registers of the target: it
-    may be too high when `dirty`.
+    The events name the target in the tag `name`. `estimate` is the number of distinct authors by
+    the registers of the target. If `dirty` is true, `estimate` may be too high. The other numbers
+    are exact.
     """
 
     name: str
@@ -179,34 +182,39 @@ PROBLEMS_KEPT = 100
 
 
 class EventStore(Protocol):
-    """Stores verified events by the rules of NIP-01, 09, 40 and 62. Expired events are hidden.
+    """Stores verified events by the rules of NIP-01, NIP-09, NIP-40 and NIP-62.
 
-    Every method raises StoreError and its kinds, and is safe to cancel: a cancelled `save` or
-    `delete` was done whole or not at all.
+    Queries never return expired events. Every method raises StoreError or one of its subclasses.
+    Every method is safe to cancel: a cancelled `save` or `delete` has done all of its work or none.
     """
 
     @property
     def has_search(self) -> bool:
-        """True when `search` (NIP-50) is answered."""
+        """Whether the store answers filters with `search` (NIP-50)."""
         ...
 
     def answer_for(self, urls: Iterable[str]) -> None:
-        """Follow NIP-62 requests that name one of `urls` too (normalised relay URLs)."""
+        """Obey requests to vanish (NIP-62) that name one of these relay URLs, too.
+
+        The URLs must be normalised.
+        """
         ...
 
     async def save(self, events: Sequence[VerifiedEvent]) -> list[SaveOutcome]:
-        """Store events; return an outcome for each, in order, once they are committed.
+        """Store events, and return one outcome for each event after the commit.
 
-        An outcome describes the state after the whole batch: an event that another one of the same
-        batch replaces or deletes is SUPERSEDED or DELETED.
+        The outcomes are in the order of the events. An outcome describes the state after the whole
+        batch. If another event of the batch replaces or deletes an event, its outcome is SUPERSEDED
+        or DELETED.
         """
         ...
 
     async def query(self, filters: Sequence[Filter]) -> list[Event]:
-        """Return what matches any filter, each event once, newest first, then by id.
+        """Return the events that match any filter, newest first.
 
-        `limit` cuts each filter by itself; `since` and `until` are inclusive; a filter with an
-        empty list matches nothing. Raises InvalidFilter for `search` where it is off.
+        Events of the same second are in the order of their ids. Each event occurs once. `limit`
+        applies to each filter separately. `since` and `until` are inclusive. A filter with an empty
+        list matches nothing. Raises InvalidFilter for `search` if the store has no search.
         """
         ...
 
@@ -218,78 +226,98 @@ class EventStore(Protocol):
         *,
         least_one: bool = True,
     ) -> QueryPage:
-        """Return the newest events of a union without the ids of `skip`, at most `most_bytes`.
+        """Return one page of the newest events that match any filter.
 
-        Bytes are those of tags and contents, and nothing larger is read. Each filter has a limit,
-        which must leave room for `skip`. `least_one`: the first event whatever its size.
+        - `filters`: each filter needs a `limit`. The limit must leave room for the ids in `skip`.
+        - `most_bytes`: largest sum of the tags and contents in the page.
+        - `skip`: ids of events that the page leaves out.
+        - `least_one`: whether the page has the first event even if the event is larger than
+          `most_bytes`.
         """
         ...
 
     def look(self, filter: Filter) -> ShortAnswer | None:
-        """Return the answer of a short question without waiting, else None.
+        """Return the answer of a short question at once, or None.
 
-        A question is short that names a limit or ids, and few values; its answer is small. The
-        calling thread reads for about a millisecond at most.
+        A question is short if the filter has a limit or ids, few values and a small answer. The
+        calling thread reads for about a millisecond at most. For every other question, use `query`.
         """
         ...
 
     def stream(self, filters: Sequence[Filter]) -> AsyncIterator[Event]:
-        """Yield what `query` returns, page by page in constant memory; each page is a snapshot."""
+        """Yield the events that `query` returns, page by page.
+
+        The memory stays constant. Each page is one snapshot of the store.
+        """
         ...
 
     def export(self, filters: Sequence[Filter] = ()) -> AsyncIterator[Event]:
-        """Yield what matches any filter, or everything, oldest first, then by id.
+        """Yield the events that match any filter, oldest first.
 
-        It needs constant memory, and ignores limits.
+        Without filters, the store yields all its events. Events of the same second are in the order
+        of their ids. The memory stays constant. The store ignores `limit`.
         """
         ...
 
     async def count(self, filters: Sequence[Filter]) -> int:
-        """Return how many distinct events match; `limit` is ignored."""
+        """Return the number of distinct events that match any filter. The store ignores `limit`."""
         ...
 
     async def distinct_authors(self, filters: Sequence[Filter]) -> int:
-        """Return how many distinct pubkeys wrote what matches, exactly; `limit` is ignored."""
+        """Return the exact number of distinct authors of the events that match any filter.
+
+        The store ignores `limit`.
+        """
         ...
 
     async def kinds(self) -> list[int]:
-        """Return the stored kinds, ascending; some may belong to expired events only."""
+        """Return the kinds of the stored events, in ascending order.
+
+        The list may contain a kind whose events have all expired.
+        """
         ...
 
     async def registers(self, filter: Filter) -> bytes:
-        """Return the 256 HLL registers of NIP-45 for what matches.
+        """Return the 256 HLL registers (NIP-45) of the authors whose events match.
 
-        Raises InvalidFilter where `hll.offset` is not defined for the filter.
+        Raises InvalidFilter if `hll.offset` is not defined for the filter.
         """
         ...
 
     async def snapshot(self, work: Callable[[Snapshot], T]) -> T:
-        """Run `work` on one snapshot of what is committed, perhaps in another thread."""
+        """Call `work` with one snapshot of the committed events, and return its result.
+
+        The call may run in another thread.
+        """
         ...
 
     async def negentropy_items(
         self, filter: Filter
     ) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
-        """Return times as (n,) uint64 and ids as (n, 32) uint8, ascending by both (NIP-77)."""
+        """Return the times and ids of the matching events, for negentropy (NIP-77).
+
+        The times are an array of n uint64, the ids an array of (n, 32) uint8. Both are ascending by
+        time, then by id.
+        """
         ...
 
     async def known(self, ids: Iterable[str]) -> set[str]:
-        """Return those of the ids that need no fetching: stored, or settled.
+        """Return the ids, out of `ids`, that a client need not download.
 
-        Settled are events that were verified and that a rule refused or removed since
-        (SUPERSEDED, DELETED, EXPIRED, VANISHED); what `delete` removed is not settled.
+        Such an event is stored, or the store verified it and refused or removed it by a rule:
+        SUPERSEDED, DELETED, EXPIRED or VANISHED. An event that `delete` removed is not known.
         """
         ...
 
     async def delete(self, filters: Sequence[Filter]) -> int:
-        """Remove what matches, limits included, without a tombstone; return how many events.
+        """Remove the events that match any filter, and return their number.
 
-        A removed event may be stored again.
+        `limit` applies. The store leaves no tombstone, so that you can store a removed event again.
         """
         ...
 
     async def sweep(self) -> int:
-        """Remove the events whose expiration has passed (NIP-40); return how many."""
+        """Remove the expired events (NIP-40), and return their number."""
         ...
 
     async def stats(self) -> StoreStats:
@@ -297,9 +325,15 @@ class EventStore(Protocol):
         ...
 
     async def vacuum(self) -> None:
-        """Return unused pages to the disk; this needs free space of the size of the store."""
+        """Return unused pages of the file to the disk.
+
+        The disk needs as much free space as the store has bytes.
+        """
         ...
 
     async def verify(self) -> VerifyReport:
-        """Check every id, signature and index row; a damaged page is reported, never raised."""
+        """Check every id, signature and index row, and return a report.
+
+        The report lists a damaged page; the method does not raise for a damaged page.
+        """
         ...

@@ -8,44 +8,46 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreOptions:
-    """Sets how one SQLite file is opened; the defaults suit a laptop with a few relays."""
+    """Sets how to open one SQLite file. The defaults suit a laptop with a few relays."""
 
     synchronous: Literal["normal", "full"] = "normal"
-    """normal: a commit survives kill -9, the last commits may be undone by a power loss (never
-    half of one). full: one fsync a commit, and a commit survives a power loss too."""
+    """`normal`: a commit survives kill -9. A power loss may undo the last commits, but never half a
+    commit. `full`: SQLite calls fsync for each commit, so that a commit also survives a power loss.
+    """
 
     cache_mb: int = 64
-    """Page cache of the writer: keeps the upper levels of ten indexes of a few GB in memory."""
+    """MB of the writer's page cache, enough for the upper levels of ten indexes of a few GB."""
 
     reader_cache_mb: int = 16
-    """Page cache of each reader; the operating system's cache stands behind it."""
+    """MB of each reader's page cache, beside the cache of the operating system."""
 
     readers: int = 4
-    """Reader connections, one thread each: reads do not wait for each other's disk."""
+    """Number of reader connections. Each has a thread, so that reads do not wait for each other."""
 
     queue_limit: int = 1024
-    """Calls of `write` that may wait at once; further callers wait before they queue."""
+    """Most calls of `write` in the queue. Further callers wait before they enter the queue."""
 
     group_limit: int = 256
-    """Calls of `write` that share one transaction: bounds what one failing commit undoes."""
+    """Most calls of `write` in one transaction. A failed commit undoes at most this many calls."""
 
     wal_autocheckpoint: int = 10_000
-    """Pages (40 MB) in the log before it is copied back: fewer copies of the same hot page."""
+    """Pages in the log before SQLite copies the log into the file. 10,000 pages are 40 MB. A larger
+    log copies a frequently written page less often."""
 
     busy_timeout_s: float = 5.0
-    """How long a foreign program's lock on the file (a shell, a backup) is waited for."""
+    """Seconds to wait for another program's lock on the file, such as a shell or a backup."""
 
     turn_s: float = 3.0
-    """Seconds that a second writer waits for the first one to close the store: two commands of one
-    script overlap by a moment, while an agent that runs does not go away."""
+    """Seconds that a second writer waits for the first writer to close the store. Two commands of a
+    script overlap for a moment. A running agent does not close its store."""
 
     most_bytes: int | None = None
-    """Bytes of the store's files, without free pages and logs, above which events are refused;
-    None: no limit, as only the user knows what else the disk is for."""
+    """Most bytes of the store's files, without free pages and logs. Above this size, the store
+    refuses events. None: no limit."""
 
     least_free_bytes: int = 256 * 1024 * 1024
-    """Bytes of the file system below which events are refused: logs, and this store's own claims,
-    need some. Of a small file system a hundredth at most."""
+    """Free bytes of the file system that other programs and the store's own logs need. Below this
+    number, the store refuses events. On a small file system, 1 % of its size is enough."""
 
     max_page_count: int | None = None
-    """Largest size of the file in pages of 4096 bytes; None: as large as the disk."""
+    """Most pages of the file, of 4096 bytes each. None: only the disk limits the file."""

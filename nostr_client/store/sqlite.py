@@ -57,11 +57,12 @@ PAGE_BYTES = 4 * 1024 * 1024
 
 
 class SqliteStore(EventStore):
-    """Stores verified events in one SQLite file; EventStore says what each method promises.
+    """Stores verified events in one SQLite file. Create a store by `open`.
 
-    `on_batch` and `on_remove` are lists of hooks that run inside the write transaction: the first
-    with every event of a batch and its outcome, the second with events about to be removed. Fill
-    them before the first save. What a hook raises undoes the batch and reaches its caller.
+    EventStore describes the methods that are not in this section. Two lists of hooks run inside the
+    write transaction. The hooks in `on_batch` get every event of a batch with its outcome. The
+    hooks in `on_remove` get the events that the store is about to remove. Add hooks before the
+    first save. If a hook raises an error, the store undoes the batch and raises the error again.
     """
 
     def __init__(
@@ -105,13 +106,16 @@ class SqliteStore(EventStore):
         options: StoreOptions = _DEFAULTS,
         clock: Callable[[], float] = time.time,
     ) -> Self:
-        """Open or create a store.
+        """Open the store at `path`, or create one.
 
-        `search`: index contents for NIP-50; a store that was opened so stays so, and the first
-        time takes about a minute per million events. `urls`: normalised relay URLs that this
-        store answers for (NIP-62 requests that name them are followed). `migrations`: further
-        tables that live in the same file. `clock`: Unix seconds, for expirations. Raises as
-        Database.open does.
+        - `search`: index contents for NIP-50. The file keeps this setting. The first indexing takes
+          about a minute for each million events.
+        - `urls`: normalised relay URLs. The store obeys requests to vanish (NIP-62) that name one
+          of them.
+        - `migrations`: further tables in the same file.
+        - `clock`: a function that returns Unix seconds, for expirations.
+
+        Raises StoreError or one of its subclasses.
         """
         sets = [STORE, SYNC, FINGERPRINTS, *([SEARCH] if search else ()), *migrations]
         database = await Database.open(path, read_only=read_only, migrations=sets, options=options)
@@ -123,22 +127,21 @@ class SqliteStore(EventStore):
         return cls(database, key, searchable=searchable, urls=urls, clock=clock, options=options)
 
     def answer_for(self, urls: Iterable[str]) -> None:
-        """Follow NIP-62 requests that name one of `urls` too (normalised relay URLs)."""
         self._saver.urls = frozenset((*self._saver.urls, *urls))
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """The addresses that this store answers for, in order."""
+        """The relay URLs whose requests to vanish (NIP-62) the store obeys, in order."""
         return tuple(sorted(self._saver.urls))
 
     @property
     def hasher(self) -> TagHasher:
-        """The hash of the tag index, for readers in the writer's thread."""
+        """The hash function of the tag index, for code that runs in the writer's thread."""
         return self._saver.hasher
 
     @property
     def has_search(self) -> bool:
-        """True when contents are indexed, so that `search` (NIP-50) is answered."""
+        """Whether the store indexes contents and answers filters with `search` (NIP-50)."""
         return self._searchable
 
     async def save(self, events: Sequence[VerifiedEvent]) -> list[SaveOutcome]:
@@ -194,9 +197,9 @@ class SqliteStore(EventStore):
         return await self.database.read(lambda conn: _known(conn, raw))
 
     async def held(self, ids: Iterable[str]) -> set[str]:
-        """Return those of the ids whose events are stored, expired ones before the sweep too.
+        """Return the ids, out of `ids`, whose events are in the file.
 
-        Raises StoreError. Safe to cancel.
+        An expired event stays in the file until the next sweep. Raises StoreError. Safe to cancel.
         """
         raw = [bytes.fromhex(id_) for id_ in ids]
         return await self.database.read(lambda conn: held_ids(conn, raw))
@@ -224,9 +227,10 @@ class SqliteStore(EventStore):
         return self.database.look(lambda c: short_answer(c, self._context(), filter))
 
     def export(self, filters: Sequence[Filter] = ()) -> AsyncIterator[Event]:
-        """Yield what matches any filter, or everything, oldest first, then by id.
+        """Yield the events that match any filter, oldest first.
 
-        Expired events are left out. Limits and `search` are ignored.
+        Without filters, the store yields all its events. Events of the same second are in the order
+        of their ids. The store leaves out expired events, and ignores `limit` and `search`.
         """
 
         async def page(at: int, id_: str) -> list[Event]:
@@ -254,15 +258,17 @@ class SqliteStore(EventStore):
 
     @property
     def full(self) -> str:
-        """Why events are refused, or "": a write found no room, or the disk budget is spent."""
+        """Why the store refuses events, or "".
+
+        The reason is a write that found no room, or a disk budget that is spent.
+        """
         return self.database.full or self.room.full
 
     async def try_room(self) -> bool:
-        """Return whether there is room again after `full`; reset `database.full`.
+        """Return whether the store has room again, and reset `database.full` if it has.
 
-        The disk budget is measured, and after a failed write one of 64 KiB has to go well.
-
-        Raises StoreError for what is not about room. Safe to cancel and to repeat.
+        The store measures its disk budget. After a failed write, it also writes 64 KiB as a test.
+        Raises StoreError if the test fails for another reason. Safe to cancel and to repeat.
         """
         if await self.room.look(again=True):
             return False
@@ -283,9 +289,11 @@ class SqliteStore(EventStore):
         await self.database.maintain(maintain.vacuum)
 
     async def verify(self, progress: Progress | None = None) -> VerifyReport:
-        """Check everything again, in one snapshot, then the index; about 95 µs an event.
+        """Check every id, signature and index row, and return a report.
 
-        `progress` is called in a thread, with events done and events in all.
+        The check reads one snapshot of the store and takes about 95 µs for each event. The store
+        calls `progress` in a thread, with the number of checked events and the number of all
+        events.
         """
         report = await self.database.read(
             lambda conn: StoreVerifier(conn, self._hasher, progress).run()
@@ -297,7 +305,7 @@ class SqliteStore(EventStore):
         return report.and_also(index, "the index: ")
 
     async def close(self) -> None:
-        """Finish what is queued and close the file; safe twice."""
+        """Finish the queued writes and close the file. A second call does nothing."""
         await self.database.close()
 
     async def __aenter__(self) -> Self:

@@ -12,16 +12,24 @@ from msgspec import Meta
 
 Share = Annotated[
     float | None,
-    Meta(description="part of the known events, 0 to 1; null: not compared to the end"),
+    Meta(
+        description="part of the known events that the relay should have, 0 to 1; null: not known,"
+        " as the relay was not compared to the end, or no such event is known"
+    ),
 ]
 
 
 class HeldKind(msgspec.Struct, frozen=True, kw_only=True):
-    """How many of the known events of one kind a relay has; a lower bound unless `whole`."""
+    """How many of the known events of one kind a relay has; a lower bound unless `whole`.
+
+    `missing`: how many it should have and lacks, without protected and expired ones; None if that
+    is not known, or the run is of an older version.
+    """
 
     kind: int
     held: int
     whole: bool
+    missing: int | None = None
 
 
 class RelayCoverage(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +46,11 @@ class RelayCoverage(msgspec.Struct, frozen=True, kw_only=True):
     undeleted: int = 0
     why: str = ""
     unconfirmed: int = 0
+
+    @property
+    def compared(self) -> bool:
+        """Whether it was compared to its end; its share may be unknown all the same."""
+        return self.share is not None or not self.why
 
 
 class KnownKind(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,13 +73,19 @@ class RepairedRelay(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CoverageRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A coverage at a time. `repaired`: what a repair after it did; None: none was made."""
+    """A coverage at a time. `repaired`: what a repair after it did; None: none was made.
+
+    `protected` and `expired`: how many of the known events are, as far as known; no repair moves
+    them.
+    """
 
     at: float
     author: str
     kinds: tuple[KnownKind, ...]
     relays: tuple[RelayCoverage, ...]
     repaired: tuple[RepairedRelay, ...] | None = None
+    protected: int = 0
+    expired: int = 0
 
     @property
     def known(self) -> int:
@@ -76,4 +95,4 @@ class CoverageRun(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def complete(self) -> bool:
         """Whether every relay was compared to its end."""
-        return all(one.share is not None for one in self.relays)
+        return all(one.compared for one in self.relays)

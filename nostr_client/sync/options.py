@@ -13,11 +13,14 @@ LEAST_FRAME: Final = 4096
 
 
 class Direction(StrEnum):
-    """Says which way events move: from the relays to the store, the other way, or both."""
+    """The direction in which a sync moves events."""
 
     DOWN = "down"
+    """From the relays to the store."""
     UP = "up"
+    """From the store to the relays."""
     BOTH = "both"
+    """In both directions."""
 
     @property
     def down(self) -> bool:

@@ -11,13 +11,18 @@ from nostr_client.codecs.display import plural
 
 
 class SyncStatus(StrEnum):
-    """Says how far the sync with one relay got."""
+    """How far the sync with one relay got."""
 
-    RUNNING = "running"  # not at its end, and nothing is left undone so far
-    COMPLETE = "complete"  # the sets are equal, as far as the direction and our store's rules go
-    PARTIAL = "partial"  # something is left; the reason says what
-    UNSUPPORTED = "unsupported"  # the relay does not speak NIP-77, and nothing else was allowed
-    FAILED = "failed"  # nothing could be compared
+    RUNNING = "running"
+    """The sync has not ended. Nothing has been left out so far."""
+    COMPLETE = "complete"
+    """Both sides have the same events, as far as the direction and the store's rules allow."""
+    PARTIAL = "partial"
+    """Some events were left out. `reason` says why."""
+    UNSUPPORTED = "unsupported"
+    """The relay does not support NIP-77, and the options allow no other way."""
+    FAILED = "failed"
+    """The client could not compare anything."""
 
 
 class RelayReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,40 +80,41 @@ class RelayReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SyncReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The totals of one sync, and a report for each relay in the order the relays were named.
-
-    `need` and `have` are distinct events over all relays. `events`: how many distinct events
-    store and relays hold together; None unless every relay could be compared to its end.
-    """
+    """The totals of one sync, and a report for each relay."""
 
     relays: tuple[RelayReport, ...]
+    """One report for each relay, in the order in which the caller named the relays."""
     need: int
+    """Distinct events that relays have and the store lacked."""
     have: int
+    """Distinct events that the store has and relays lacked."""
     events: int | None = None
+    """Distinct events in the store and the relays together. None if a comparison did not reach its
+    end."""
 
     @property
     def complete(self) -> bool:
-        """True when every relay is."""
+        """True if the sync with every relay is complete."""
         return all(one.status is SyncStatus.COMPLETE for one in self.relays)
 
     @property
     def downloaded(self) -> int:
-        """Events that were stored."""
+        """The number of events that the sync stored."""
         return sum(one.downloaded for one in self.relays)
 
     @property
     def uploaded(self) -> int:
-        """Events that relays took, over all relays."""
+        """The number of events that relays accepted, summed over all relays."""
         return sum(one.uploaded for one in self.relays)
 
     @property
     def bytes_sent(self) -> int:
-        """Characters sent over all connections."""
+        """The number of characters sent over all connections."""
         return sum(one.bytes_sent for one in self.relays)
 
     @property
     def bytes_received(self) -> int:
-        """Characters received over all connections."""
+        """The number of characters received over all connections."""
         return sum(one.bytes_received for one in self.relays)
 
     def __str__(self) -> str:
@@ -120,7 +126,7 @@ class SyncReport(msgspec.Struct, frozen=True, kw_only=True):
         return f"<SyncReport {self}>"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the report as JSON values, as `nostr-client sync run --json` gives it."""
+        """Return the report as JSON values, as `nostr-client sync run --json` prints it."""
         totals = {name: getattr(self, name) for name in _TOTALS}
         return {**totals, "relays": [one.to_dict() for one in self.relays]}
 

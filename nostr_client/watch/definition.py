@@ -75,94 +75,104 @@ _Alert = TypeVar("_Alert", bound=AlertSpec)
 
 
 class Watch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A question with an interval; either `query` and `target`, or `filters`."""
+    """A named question that the client asks again at an interval.
 
-    name: Annotated[Name, Meta(description="what you call it")]
+    A watch has either `query` and `target`, or `filters`.
+    """
+
+    name: Annotated[Name, Meta(description="name of the watch")]
     query: Annotated[QueryName | None, Meta(description="a canonical query")] = None
     target: Annotated[
-        str, Meta(max_length=4096, description="whom or what it is about: npub, nevent, naddr, hex")
+        str, Meta(max_length=4096, description="target of the query: npub, nevent, naddr or hex")
     ] = ""
     filters: Annotated[
         tuple[FilterObject, ...],
-        Meta(max_length=10, description="instead of a query: NIP-01 filters, OR'd"),
+        Meta(
+            max_length=10,
+            description="NIP-01 filters, instead of a query; an event matches if any matches",
+        ),
     ] = ()
     relays: Annotated[
-        tuple[Url, ...], Meta(max_length=200, description="whom to ask; empty: relays.default")
+        tuple[Url, ...], Meta(max_length=200, description="relays to ask; if empty, relays.default")
     ] = ()
     excluded: Annotated[
         tuple[Url, ...],
-        Meta(max_length=200, description="relays that are asked, and left out of the number"),
+        Meta(max_length=200, description="relays to ask, but to exclude from the number"),
     ] = ()
     trusted: Annotated[
         tuple[Url, ...],
-        Meta(max_length=200, description="believed whatever tests say, as are relays.trusted"),
+        Meta(max_length=200, description="relays to believe without a test, as relays.trusted"),
     ] = ()
     policy: Annotated[
         Policy | None,
-        Meta(description="what happens to claims that cannot be true; unset: relays.trust"),
+        Meta(description="what happens to claims that cannot be true; if unset, relays.trust"),
     ] = None
     interval: Annotated[
-        Duration, Meta(description=f"how often each relay is asked; {LEAST} at least")
+        Duration, Meta(description=f"time between two requests to a relay, at least {LEAST}")
     ] = duration(INTERVAL)
-    live: Annotated[bool, Meta(description="also listen for new events between two questions")] = (
-        True
-    )
-    keep: Annotated[bool, Meta(description="store the events that arrive live")] = False
+    live: Annotated[bool, Meta(description="subscribe to new events between two requests")] = True
+    keep: Annotated[bool, Meta(description="store the events of the subscription")] = False
     within: Annotated[
         str,
         Meta(
             max_length=2048,
-            description="also count the people within the web of trust of this key: npub1… for "
-            "those it follows, npub1…:2 also for those whom they follow",
+            description="also count the authors in a web of trust: npub1… for the people whom "
+            "this key follows, npub1…:2 for their follows too",
         ),
     ] = ""
     merged: Annotated[
         bool,
-        Meta(description="the agent's local relay answers COUNT with its number, on /merged"),
+        Meta(description="answer COUNT with this number, at /merged of the agent's relay"),
     ] = False
     providers: Annotated[
         tuple[Annotated[str, Meta(min_length=1, max_length=200)], ...],
         Meta(
             max_length=20,
-            description="keys whose assertions (NIP-85) an agent shows beside the number",
+            description="keys whose assertions (NIP-85) the agent shows beside the number",
         ),
     ] = ()
-    alerts: Annotated[tuple[AlertSpec, ...], Meta(max_length=16)] = ()
+    alerts: Annotated[
+        tuple[AlertSpec, ...],
+        Meta(max_length=16, description="alerts about the number or its relays"),
+    ] = ()
 
     @property
     def question(self) -> Query:
-        """Return the query. Raises InvalidInput for neither form, both, or a bad one."""
+        """The query of the watch.
+
+        Raises InvalidInput if the watch has neither a query nor filters, or both, or a bad one.
+        """
         return _question(self.query, self.target, msgspec.json.encode(self.filters))
 
     @property
     def every(self) -> float:
-        """Return the interval in seconds. Raises InvalidInput."""
+        """The interval in seconds. Raises InvalidInput."""
         return seconds(self.interval)
 
     @property
     def trust(self) -> TrustPolicy | None:
-        """Return the policy of this watch; None means the client's."""
+        """The trust policy of the watch. None means the policy of the client."""
         from nostr_client.count.trust import TrustPolicy
 
         return None if self.policy is None else TrustPolicy(self.policy)
 
     @property
     def root(self) -> Root | None:
-        """Return whose web of trust is meant. Raises InvalidInput, InvalidIdentifier."""
+        """The key whose web of trust `within` names. Raises InvalidInput or InvalidIdentifier."""
         from nostr_client.codecs.web_of_trust import read_root
 
         return read_root(self.within) if self.within else None
 
     @property
     def left_out(self) -> frozenset[str]:
-        """Return the normalised URLs of `excluded`. Raises InvalidRelayURL."""
+        """The normalised URLs of `excluded`. Raises InvalidRelayURL."""
         return frozenset(map(normalize, self.excluded))
 
     def check(self) -> None:
-        """Raise InvalidInput or InvalidRelayURL for a watch that cannot be stored or asked.
+        """Raise InvalidInput or InvalidRelayURL if the watch cannot be stored or asked.
 
-        Constructing a `Watch` checks nothing, and reading one checks only its types, so that a
-        reader of many mistakes can name each.
+        The constructor checks nothing. A decoder checks only the types, so that a program can
+        report every mistake of a watch.
         """
         check_name(self.name)
         check_interval(self.interval)

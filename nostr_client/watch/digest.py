@@ -106,7 +106,8 @@ class LowCoverage(msgspec.Struct, frozen=True, kw_only=True):
     """A coverage whose newest run failed, or found relays below `line`, a share from 0 to 1.
 
     `at`: when the relays were compared, Unix seconds, None if they never were. `relays`: those
-    below the line, and those that were not compared to their end. `why`: the reason of a failure.
+    below the line, and those whose share is not known. `why`: the reason of a failure. `known`: how
+    many events are known; if none is, no share is.
     """
 
     name: str
@@ -114,11 +115,14 @@ class LowCoverage(msgspec.Struct, frozen=True, kw_only=True):
     at: float | None = None
     relays: tuple[RelayShare, ...] = ()
     why: str = ""
+    known: int | None = None
 
     @property
     def lines(self) -> list[str]:
         """What is low, one sentence a line."""
         failed = [f"{self.name} failed: {self.why}"] if self.why else []
+        if self.known == 0 and all(one.share is None for one in self.relays):
+            return [*failed, f"{self.name}: no event is known"]
         return failed + [
             f"{self.name}: how much {one.relay} has is not known"
             if one.share is None
@@ -208,8 +212,8 @@ def low_coverage(
     )
     if not relays and not why:
         return None
-    at = run.at if run is not None else None
-    return LowCoverage(name=name, line=line, at=at, relays=relays, why=why)
+    at, known = (run.at, run.known) if run is not None else (None, None)
+    return LowCoverage(name=name, line=line, at=at, relays=relays, why=why, known=known)
 
 
 def excluded_of(counted: CountReport) -> frozenset[str]:

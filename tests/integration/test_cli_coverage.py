@@ -13,6 +13,8 @@ from tests.negrelay import SpeaksNeg
 from tests.running import nostr_client
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from nostr_client.codecs.event import Event
 
 OWN = KeySigner(bytes(31) + b"\x41")
@@ -72,7 +74,7 @@ async def test_a_relay_that_serves_what_the_author_asked_it_to_forget_is_named()
         done = await nostr_client(*asked, "--json")
         first, second = json.loads(done.out)["relays"]
         assert first["deleted_but_served"] == sorted(event.id for event in NOTES[:8])
-        assert (first["requests_lacking"], second["deleted_but_served"]) == ([], [])
+        assert (first["requests_lacking"], second["deleted_but_served"]) == ([vanish.id], [])
         everything = ("coverage", NPUB, "-r", one.url, "-r", other.url)
         (first, _) = json.loads((await nostr_client(*everything, "--json")).out)["relays"]
         assert first["requests_lacking"] == [vanish.id]
@@ -125,3 +127,49 @@ async def test_the_relays_where_the_author_writes_are_looked_up() -> None:
     # A list that names an address of this machine is a stranger's word: it is not followed.
     assert done.code == 3
     assert "is not asked" in done.err or "not asked" in done.err
+
+
+async def test_a_share_of_no_event_is_not_known() -> None:
+    async with FaultyRelay(SpeaksNeg()) as one, FaultyRelay() as other:
+        asked = ("coverage", NPUB, "-r", one.url, "-r", other.url)
+        done = await nostr_client(*asked)
+        told = json.loads((await nostr_client(*asked, "--json")).out)
+    assert done.code == 0
+    assert "%" not in done.out
+    assert "no event is known" in done.err
+    assert [row["share"] for row in told["relays"]] == [None, None]
+
+
+async def test_protected_and_expired_events_are_no_part_of_what_a_relay_lacks(
+    tmp_path: Path,
+) -> None:
+    """Two relays name them, so no sample shows them; a third, which has none, is complete."""
+    protected, expired = made(1, 60, ("-",)), made(1, 61, ("expiration", "1700000100"))
+    held = [*NOTES, protected, expired]
+    relays = [FaultyRelay(SpeaksNeg(), events=held) for _ in range(2)]
+    async with relays[0], relays[1], FaultyRelay(SpeaksNeg(), events=NOTES) as third:
+        asked = [word for one in (*relays, third) for word in ("-r", one.url)]
+        done = await nostr_client("coverage", NPUB, "-k", "1", *asked, "--repair", "--dry-run")
+        told = json.loads((await nostr_client("coverage", NPUB, "-k", "1", *asked, "--json")).out)
+    assert done.out.count("100.0 %") == 3
+    assert "1 event protected by the author (NIP-70): not moved" in done.err
+    assert "1 event expired (NIP-40): not moved" in done.err
+    assert "nothing to send" in done.err
+    assert (told["protected"], told["expired"]) == ([protected.id], [expired.id])
+    assert [row["share"] for row in told["relays"]] == [1.0, 1.0, 1.0]
+    assert told["relays"][2]["kinds"][0]["lacking"] == sorted([protected.id, expired.id])
+
+
+async def test_a_store_that_a_repair_does_not_fill_is_named(tmp_path: Path) -> None:
+    one, other = FaultyRelay(SpeaksNeg(), events=NOTES), FaultyRelay(SpeaksNeg())
+    store = ("--store", f"{tmp_path}/store.db")
+    async with one, other:
+        asked = ("coverage", NPUB, "-k", "1", "-r", one.url, "-r", other.url)
+        done = await nostr_client(*asked, *store, "--repair", "--yes")
+        assert "the store lacks 20 events" in done.err
+        assert "sync run --direction down" in done.err
+        which = ("--filter", json.dumps({"authors": [OWN.pubkey]}), "--direction", "down")
+        synced = await nostr_client("sync", "run", *which, *store, "-r", one.url)
+        assert synced.code == 0, synced.err
+        assert "the store lacks" not in (await nostr_client(*asked, *store)).err
+        assert "the store lacks" not in (await nostr_client(*asked)).err

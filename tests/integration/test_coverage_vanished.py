@@ -69,6 +69,9 @@ async def test_a_relay_that_obeyed_is_not_the_bad_one() -> None:
             )
         assert found.undeleted(one.url) == frozenset()
         assert share(found, one.url) is None
+        assert share(found, other.url) == 1.0
+        done = await nostr_client("coverage", NPUB, "-k", "1", "-r", one.url, "-r", other.url)
+        assert f"{one.url} was asked to forget events (NIP-62)" in done.err
 
 
 async def test_what_could_not_be_read_is_a_doubt_and_no_zero() -> None:

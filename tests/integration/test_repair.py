@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import time
 from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import pytest
 
 from nostr_client.client import NostrClient
 from nostr_client.codecs.event import Event, EventTemplate
@@ -20,6 +23,8 @@ from tests.running import nostr_client, started
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from nostr_client.codecs.filters import Filter
 
 OWN = KeySigner(bytes(31) + b"\x51")
 FRIEND = KeySigner(bytes(31) + b"\x52")
@@ -125,6 +130,27 @@ async def test_the_store_gives_what_no_relay_has(tmp_path: Path) -> None:
     assert ids(empty) == {one.id for one in (*NOTES[:4], PROFILE)}
 
 
+@pytest.mark.parametrize("batches", [1, 30])
+async def test_a_store_that_fills_meanwhile_hides_nothing(tmp_path: Path, batches: int) -> None:
+    """A sync runs beside: what the store has got meanwhile is not what the relay lacks."""
+    full = FaultyRelay(SpeaksNeg(), events=NOTES)
+    arriving = [NOTES[at::batches] for at in range(batches)]
+    async with full, await SqliteStore.open(tmp_path / "store.db") as store:
+        items = store.negentropy_items
+
+        async def then_more(filter: Filter) -> Any:
+            found = await items(filter)
+            if arriving:
+                await store.save([verify(one) for one in arriving.pop()])
+            return found
+
+        with mock.patch.object(store, "negentropy_items", then_more):
+            async with NostrClient([full.url], store=store) as client:
+                found = await client.coverage(Look(author=OWN.pubkey, kinds=(1,)))
+    assert found.lacking(full.url, 1) == frozenset()
+    assert found.held(full.url, 1) == len(NOTES)
+
+
 async def test_mentions_go_where_those_read_whom_they_mention() -> None:
     mention = made(1, 60, ("p", FRIEND.pubkey))
     old = made(1, 60 * 86_400, ("p", FRIEND.pubkey))
@@ -147,6 +173,47 @@ async def test_mentions_go_where_those_read_whom_they_mention() -> None:
                 assert ids(inbox) == {mention.id}
                 found = await client.coverage(Look(author=OWN.pubkey, kinds=(1,)))
                 assert (await client.plan_repair(found)).steps == ()
+
+
+async def test_deletions_go_whatever_kinds_are_compared() -> None:
+    one, two = FaultyRelay(Deletes(), events=NOTES), FaultyRelay(Deletes(), events=[DELETION])
+    elsewhere = made(62, 150 * 86_400, ("relay", "wss://elsewhere.example"))
+    async with one, two:
+        vanish = made(62, 200 * 86_400, ("relay", one.url))  # older than every note
+        two.events += [vanish, elsewhere]
+        args = ("coverage", NPUB, "-k", "1", "-r", one.url, "-r", two.url, "--repair", "--yes")
+        done = await nostr_client(*args)
+        assert done.code == 0, done.err
+    sent = [message[1]["id"] for message in one.received if message[0] == "EVENT"]
+    assert sent == [DELETION.id, vanish.id]
+    assert "1 event: a request to vanish from other relays" in done.err
+    assert GONE.id not in ids(two)
+
+
+class NoReactions(Deletes):
+    """Refuses to be read for kind 7."""
+
+    async def on_req(self, peer: Peer, message: list[Any]) -> None:
+        if message[2].get("kinds") == [7]:
+            await peer.send("CLOSED", message[1], "restricted: no reactions")
+            return
+        await super().on_req(peer, message)
+
+    async def on_neg_open(self, peer: Peer, message: list[Any]) -> None:
+        await peer.send("NEG-ERR", message[1], "blocked: not now")
+
+
+async def test_a_relay_gets_the_kinds_that_were_compared_and_the_plan_names_the_others() -> None:
+    liked = made(7, 100, ("e", NOTES[0].id))
+    one, two = FaultyRelay(Deletes(), events=[*NOTES, liked]), FaultyRelay(NoReactions())
+    async with one, two:
+        args = ("coverage", NPUB, "-k", "1", "-k", "7", "-r", one.url, "-r", two.url, "--repair")
+        planned = await nostr_client(*args, "--dry-run")
+        told = json.loads((await nostr_client(*args, "--dry-run", "--json")).out)
+        await nostr_client(*args, "--yes")
+    assert f"{two.url} gets nothing of kinds not compared to the end: 7" in planned.err
+    assert told["plan"]["not_compared"] == [{"relay": two.url, "kinds": [7]}]
+    assert ids(two) == {one.id for one in NOTES}
 
 
 class Stops(Deletes):

@@ -539,6 +539,24 @@ async def test_the_overlap_is_that_of_the_watch_that_is_open(
         await tui.until(lambda: "there is no watch nobody" in tui.text())
 
 
+async def test_a_coverage_of_no_event_says_so_and_has_no_share(
+    api: Served, agent: Recorded
+) -> None:
+    (mine,) = world.COVERAGES[:1]
+    assert mine.run is not None
+    relays = tuple(
+        msgspec.structs.replace(one, share=None, kinds=(), why="") for one in mine.run.relays[:2]
+    )
+    run = msgspec.structs.replace(mine.run, kinds=(), relays=relays)
+    empty = msgspec.structs.replace(mine, run=run)
+    async with driving(api.api.url) as tui:
+        await tui.press("v")
+        api.do(lambda: agent.feed.publish(coverage=empty))
+        await tui.until(lambda: "no events" in tui.text())
+        assert "2/2" in tui.text()
+        assert "%" not in tui.text()
+
+
 async def test_a_coverage_is_compared_and_what_was_removed_goes(
     api: Served, agent: Recorded
 ) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from textual.widgets import Static
 
+from nostr_client.codecs.display import plural
 from nostr_client.watch.digest import COVERAGE_LINE
 from tui import format
 from tui.pages.page import NO_MATCH, Page
@@ -98,11 +99,11 @@ class CoveragePage(Page):
             return found
         shares = [relay.share for relay in run.relays if relay.share is not None]
         least = min(shares, default=None)
-        total = len(run.relays)
+        compared, total = sum(relay.compared for relay in run.relays), len(run.relays)
         return found | {
             "known": Cell(format.number(run.known)),
             "least": Cell("?" if least is None else format.percent(least), _tone(least)),
-            "whole": Cell(f"{len(shares)}/{total}", "" if len(shares) == total else "warn"),
+            "whole": Cell(f"{compared}/{total}", "" if compared == total else "warn"),
             "at": Cell(f"{format.age(now - run.at)} ago", "dim"),
         }
 
@@ -116,7 +117,7 @@ class CoveragePage(Page):
             "all": _heat(one.share, self.host.glyphs),
             **_kinds(run, one, self.host.glyphs),
             "undeleted": Cell(
-                "?" if one.share is None and not one.undeleted else format.number(one.undeleted),
+                "?" if not (one.compared or one.undeleted) else format.number(one.undeleted),
                 "warn" if one.undeleted else "dim",
             ),
             "why": Cell(_remark(one), "dim"),
@@ -127,10 +128,11 @@ class CoveragePage(Page):
         one = self.model.coverages.get(title)
         if one is None:
             return title, text
-        relays = one.run.relays if one.run else ()
-        found = [f"{relay.relay}: {_reached(relay)}" for relay in relays]
         lines = [f"Failed: {one.why}"] if one.why else []
-        return title, "\n".join([text, *map(format.plain, [*lines, *found])])
+        if one.run is not None:
+            lines += _known(one.run)
+            lines += [f"{relay.relay}: {_reached(relay)}" for relay in one.run.relays]
+        return title, "\n".join([text, *map(format.plain, lines)])
 
 
 NONE: Final = (
@@ -161,7 +163,16 @@ def _state(one: CoverageState) -> tuple[str, str]:
         return "failed", "bad"
     if one.run is None:
         return "new", "dim"
+    if one.run.complete and not one.run.known:
+        return "no events", "warn"
     return ("complete", "good") if one.run.complete else ("partial", "warn")
+
+
+def _known(run: CoverageRun) -> list[str]:
+    """Whether no event is known, and how many of the known ones no repair moves."""
+    none = [] if run.known else ["No event is known, so no relay's share is known."]
+    kept = ((run.protected, "protected by the author (NIP-70)"), (run.expired, "expired (NIP-40)"))
+    return none + [f"{plural(n, 'event')} {why}: not moved." for n, why in kept if n]
 
 
 def _remark(relay: RelayCoverage) -> str:
@@ -185,7 +196,9 @@ def _kinds(run: CoverageRun, relay: RelayCoverage, glyphs: Glyphs) -> Mapping[st
 def _part(one: HeldKind, known: int, glyphs: Glyphs) -> Cell:
     """A kind; of one that was not compared to its end what is known at least."""
     if one.whole:
-        return _heat(one.held / known if known else 1.0, glyphs)
+        missing = known - one.held if one.missing is None else one.missing
+        total = one.held + missing
+        return _heat(one.held / total if total else None, glyphs)
     if not one.held:
         return Cell("?", "dim")
     return Cell(f"{glyphs.least}{format.percent(one.held / known)}", "dim")

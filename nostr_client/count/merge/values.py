@@ -13,16 +13,24 @@ from nostr_client.count.figures import Figure as Figure
 
 
 class ClaimStatus(StrEnum):
-    """How one relay answered; for every status but OK its number is unknown."""
+    """How one relay answered. The relay's number is known only if the status is OK."""
 
     OK = "ok"
+    """The relay answered."""
     REFUSED = "refused"
-    HELD_BACK = "held_back"  # by our own budget for this relay: it was not asked
+    """The relay refused the request."""
+    HELD_BACK = "held_back"
+    """The client's own budget for the relay was spent, so the client did not ask."""
     AUTH_REQUIRED = "auth_required"
+    """The relay requires AUTH (NIP-42)."""
     UNSUPPORTED = "unsupported"
+    """The relay does not support the request."""
     TIMEOUT = "timeout"
+    """The relay did not answer before the deadline."""
     UNREACHABLE = "unreachable"
+    """The connection to the relay failed."""
     INVALID = "invalid"
+    """The relay's answer breaks the protocol."""
 
 
 class Method(StrEnum):
@@ -132,30 +140,36 @@ NOTHING_RETRACTED = Retracted()
 
 
 class Claim(ClaimSummary, frozen=True, kw_only=True, gc=False):
-    """One relay's answer to one query: stored, shown and merged.
-
-    `registers` are 256 bytes. `count_high` is set if several filters were counted one by one:
-    `count` is then the largest and `count_high` the sum of their counts. `stands_in`: the relay is
-    silent now, and this is its earlier answer. Times are Unix seconds, `latency_ms` milliseconds.
-    """
+    """The answer of one relay to one query."""
 
     status: ClaimStatus
     method: Method | None = None
+    """Where the number comes from."""
     registers: bytes | None = None
+    """The relay's HyperLogLog registers, 256 bytes."""
     count_high: int | None = None
+    """The sum of the counts, if the relay counted several filters one by one. `count` is then the
+    largest of these counts."""
     reading: Reading | None = None
+    """The events that the client read from the relay."""
     stands_in: bool = False
+    """True if the relay does not answer now, and this is its earlier answer."""
     listing: Listing | None = None
+    """The ids of the events that the relay says it has (NIP-77)."""
     retracted: Retracted = NOTHING_RETRACTED
+    """The events that do not count, because their authors deleted or replaced them."""
 
     @property
     def answered(self) -> bool:
-        """Whether the relay gave something to count with."""
+        """True if the claim has something to count."""
         return self.status is ClaimStatus.OK
 
     @property
     def weak_zero(self) -> bool:
-        """Whether it is a bare `count: 0`: some relays refuse by it, so it proves nothing."""
+        """True if the relay sent only `count: 0`.
+
+        Such a zero proves nothing, because some relays refuse with this answer.
+        """
         return (
             self.count == 0
             and self.registers is None
@@ -168,12 +182,12 @@ class Claim(ClaimSummary, frozen=True, kw_only=True, gc=False):
         return f"<Claim {self.relay} {self.status}{how} count={self.count}>"
 
     def warned(self, *warnings: str) -> Claim:
-        """Return a copy with further warnings; those already there are not repeated."""
+        """Return a copy with more warnings, each warning once."""
         fresh = tuple(w for w in dict.fromkeys(warnings) if w not in self.warnings)
         return msgspec.structs.replace(self, warnings=self.warnings + fresh) if fresh else self
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the claim as JSON values: the public schema, registers as hex or None."""
+        """Return the claim as JSON values. `registers` are in hex or None."""
         return {
             "relay": self.relay,
             "status": str(self.status),

@@ -15,11 +15,14 @@ from nostr_client.count.trust.shape import SketchShape, shape
 
 
 class TrustPolicy(StrEnum):
-    """What happens to a relay that fails a test: nothing, a flag, or exclusion too."""
+    """What the client does with a claim that fails a test."""
 
     OFF = "off"
+    """Count the claim without any test."""
     FLAG = "flag"
+    """Count the claim and add a warning."""
     EXCLUDE = "exclude"
+    """Add a warning and exclude the claim from the number."""
 
 
 __all__ = [

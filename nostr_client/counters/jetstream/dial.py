@@ -138,28 +138,33 @@ _OFTEN = -1  # nats-py: reconnect for as long as the client is open
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NatsOptions:
-    """How to reach JetStream on a nats-server."""
+    """Sets how to reach JetStream on a nats-server."""
 
     domain: str | None = None
-    """A JetStream domain, e.g. of a leaf node."""
+    """A JetStream domain, for example of a leaf node."""
 
     api_prefix: str | None = None
-    """What stands in for `$JS.API`: an import of another account's. Excludes a domain."""
+    """A prefix instead of `$JS.API`, for an API from another account. Not with `domain`."""
 
     credentials: str | None = None
-    """The path of a .creds file; read once, when connecting."""
+    """The path of a .creds file. `connect` reads the file once."""
 
     tls: ssl.SSLContext | None = None
+    """TLS settings. None: the default of nats-py."""
     token: str | None = None
+    """The token for a server that uses tokens."""
 
     timeout_s: float = TIMEOUT_S
+    """Seconds for one request. A server answers in milliseconds, an election takes seconds."""
 
     connection: ConnectionOptions = field(default_factory=ConnectionOptions)
-    """nats-py knows no proxy: a server that these options reach through one is refused."""
+    """Proxy settings. nats-py supports no proxy, so `connect` refuses a server behind a proxy."""
 
     @property
     def prefix(self) -> str:
-        """Where the API answers; raises InvalidInput for a domain beside a prefix."""
+        """The prefix of the API's subjects. Raises InvalidInput if both `domain` and `api_prefix`
+        are set.
+        """
         if self.domain and self.api_prefix:
             raise InvalidInput("give a JetStream domain or an API prefix, not both")
         if self.domain:

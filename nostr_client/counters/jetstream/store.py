@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Self
 
 from nostr_client.counters import rules
+from nostr_client.counters.base import CounterStore
 from nostr_client.counters.calls import check_purge
 from nostr_client.counters.config import check_name, check_seq, check_values
 from nostr_client.counters.jetstream import direct, wire
@@ -33,10 +34,10 @@ SETTLE_S = 0.05
 _DEFAULTS = NatsOptions()
 
 
-class JetStreamCounterStore:
-    """Streams on a nats-server of 2.12 or later; make it by `connect`.
+class JetStreamCounterStore(CounterStore):
+    """Holds streams of counters on a nats-server of version 2.12 or later. Create it by `connect`.
 
-    `caution` says what the server's version is known to get wrong, or is None.
+    CounterStore describes the methods that are not in this section.
     """
 
     def __init__(self, connection: JetStreamConnection) -> None:
@@ -44,9 +45,10 @@ class JetStreamCounterStore:
 
     @classmethod
     async def connect(cls, url: str | Sequence[str], options: NatsOptions = _DEFAULTS) -> Self:
-        """Connect to a server, or to several of one cluster, and reconnect until closed.
+        """Connect to a server, or to several servers of one cluster.
 
-        Raises NetworkError, Unsupported (a server before 2.12), InvalidInput.
+        The connection reconnects until you close it. Raises NetworkError, InvalidInput, and
+        Unsupported for a server before 2.12.
         """
         return cls(await JetStreamConnection.connect(url, options))
 
@@ -66,11 +68,15 @@ class JetStreamCounterStore:
 
     @property
     def caution(self) -> str | None:
+        """A warning about known errors of this version of the server, or None."""
         return caution(self.connection.version)
 
     async def counters(self, stream: str) -> JetStreamCounters:
-        """Bind to a stream; raises NoStream, CounterError where it keeps no counters or does
-        not allow direct get. A mirror of counters can be read all the same."""
+        """Return the counters of one stream.
+
+        A mirror of counters is readable, too. Raises NoStream, and CounterError if the stream has
+        no counters or does not allow direct get.
+        """
         info = await self.stream_info(stream)
         if not info.config.allow_msg_counter and not (info.config.mirror or info.config.sources):
             raise rules.disabled().named(stream)
@@ -114,9 +120,10 @@ class JetStreamCounterStore:
         return await self.connection.deliver(subject, message.body, headers or None, wire.ack)
 
     async def publish_batch(self, messages: Sequence[Outgoing], batch_id: str) -> BatchAck:
-        """Publish messages to one stream, all or none (ADR-50).
+        """Publish several messages to one stream in one step (ADR-50).
 
-        Raises CounterError, and InvalidInput on a server whose batches break counters.
+        The stream stores all messages or none. Raises CounterError, and InvalidInput on a server
+        whose batches break counters.
         """
         if not batches_are_safe(self.connection.version):
             raise InvalidInput(self.caution or "this server has no batches")
@@ -187,9 +194,10 @@ class JetStreamCounterStore:
         return await self.connection.subscribe(pattern)
 
     async def settle(self) -> None:
-        """Wait until no source of any stream says that it lags; raises DeadlineExceeded.
+        """Wait until no source of any stream reports a lag.
 
-        A server learns of new messages by itself: one published a moment ago may not count yet.
+        A server learns of a new message by itself, so a source may not have counted a very new
+        message yet. Raises DeadlineExceeded.
         """
         try:
             async with asyncio.timeout(self.connection.timeout):

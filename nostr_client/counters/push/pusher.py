@@ -27,10 +27,14 @@ LOOKED_AT = 16
 
 
 class Pusher:
-    """Brings a stream elsewhere to what the counters of `stream` in `local` are, round by round.
+    """Makes the counters of a remote stream equal to those of the local stream, round by round.
 
-    `target` names where to, for what is remembered of it: the same name is the same place. Between
-    two rounds nothing runs and no connection is needed. `clock` is in nanoseconds.
+    - `local`: the store of the local stream.
+    - `stream`: the name of the local stream.
+    - `target`: a name for the remote place. The store remembers its pushes under this name.
+    - `clock`: a function that returns nanoseconds.
+
+    A Pusher needs no connection between two rounds.
     """
 
     def __init__(
@@ -49,12 +53,13 @@ class Pusher:
         self._clock = clock
 
     async def push(self, remote: CounterStore, *, confirmed: bool = False) -> PushReport:
-        """One round: compare all counters, and push those that differ.
+        """Compare all counters, and push the counters that differ.
 
-        `confirmed`: counters that would fall there, without our having pushed them so high, may.
-        Cancelled or cut off anywhere, nothing is counted twice: the next round reads first. Raises
-        NoStream and CounterError where a stream is not there or keeps no counters, StoreError,
-        NetworkError and DeadlineExceeded when the values there cannot be read.
+        A remote value may be larger than the local value without an earlier push. Only with
+        `confirmed`, the round reduces such a value. A cancelled or interrupted round never counts
+        anything twice, because the next round reads first. Raises NoStream if a stream does not
+        exist, and CounterError if it has no counters. Raises StoreError, NetworkError and
+        DeadlineExceeded if the round cannot read the values.
         """
         database, options = self._local.database, self._options
         origin, seq = await database.read(lambda conn: rules.origin(conn, self._stream))

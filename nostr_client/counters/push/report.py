@@ -20,23 +20,29 @@ PREFIX = "count"
 
 
 class PushOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose counters go where. `agent` is one token, this agent's for ever and nobody else's."""
+    """Sets which counters a Pusher pushes, and to which subjects."""
 
     agent: str
+    """The token of this agent in subjects. The token must be unique and must never change."""
     into: str
+    """The name of the remote stream."""
     patterns: tuple[str, ...] = (">",)
+    """Patterns of the local counters that the Pusher pushes."""
     prefix: str = PREFIX
+    """The first token of the remote subjects."""
     total: str = ""
-    """The stream that sums up all agents, "" for none: checked for source maps that grow full."""
+    """The name of the stream that adds up all agents, or "". The Pusher reports source maps of this
+    stream that are nearly full."""
 
     at_once: int = 32
-    """Counters pushed at the same time; of one counter never more than one push."""
+    """Most counters that the Pusher pushes at the same time. Each counter has one push at a time.
+    """
 
     attempts: int = 3
-    """How often one round tries a counter that is in doubt; the next round goes on."""
+    """Most attempts for one counter in a round. The next round tries again."""
 
     most_subjects: int = 10_000
-    """Counters that are pushed; what is above that is left out and reported."""
+    """Most counters that the Pusher pushes. The report has the number of further counters."""
 
     def __post_init__(self) -> None:
         if not is_subject(self.agent) or "." in self.agent:
@@ -48,17 +54,20 @@ class PushOptions(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidInput("at_once, attempts and most_subjects are at least 1")
 
     def target(self, subject: str) -> str:
-        """Where a local counter is pushed to."""
+        """Return the remote subject of a local counter."""
         return f"{self.prefix}.{self.agent}.{subject}"
 
     @property
     def own(self) -> str:
-        """The pattern of all that this agent writes there."""
+        """The pattern of all remote subjects of this agent."""
         return f"{self.prefix}.{self.agent}.>"
 
 
 class Stopped(msgspec.Struct, frozen=True):
-    """A counter that waits for a confirmation: it is `there` on the server, and `here` is less."""
+    """A counter that waits for a confirmation.
+
+    The remote value `there` is larger than the local value `here`.
+    """
 
     subject: str
     there: int
@@ -66,28 +75,34 @@ class Stopped(msgspec.Struct, frozen=True):
 
 
 class PushReport(msgspec.Struct, frozen=True, kw_only=True):
-    """One round: of `subjects` counters, `even` are there as they are here.
-
-    `sent`: pushes that were counted. `doubtful`: subject and why, of what is tried again.
-    `refused`: subject and what the server said. `notes`: what somebody should know, e.g. of a
-    source map that grows full. `seq` is the local stream's last sequence when the values were read.
-    """
+    """The result of one round of pushes."""
 
     subjects: int
+    """Number of counters."""
     even: int
+    """Counters whose remote value equals the local value."""
     sent: int = 0
+    """Pushes that the remote stream counted."""
     doubtful: tuple[tuple[str, str], ...] = ()
+    """Subjects without a known result, each with a reason. The next round tries again."""
     stopped: tuple[Stopped, ...] = ()
+    """Counters that wait for a confirmation."""
     refused: tuple[tuple[str, str], ...] = ()
+    """Subjects that the server refused, each with the server's text."""
     notes: tuple[str, ...] = ()
+    """Warnings, for example about a source map that is nearly full."""
     left_out: int = 0
+    """Counters above `most_subjects`, or with a subject that is too long."""
     seq: int = 0
+    """The last sequence of the local stream when the round read the values."""
     last_subject: str = ""
+    """The last remote subject that the round pushed."""
     last_value: int | None = None
+    """The value of this subject."""
 
     @property
     def settled(self) -> bool:
-        """Whether everything that is pushed is there as it was here."""
+        """Whether every remote value equals the local value."""
         return self.even == self.subjects
 
 

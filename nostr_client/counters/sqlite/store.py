@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from nostr_client.counters import rules
+from nostr_client.counters.base import CounterStore
 from nostr_client.counters.calls import check_purge
 from nostr_client.counters.config import check_seq
 from nostr_client.counters.engine import batch, pull, read, session, streams, trim
@@ -36,12 +37,12 @@ PAGE = 500
 """Messages read in one go."""
 
 
-class SqliteCounterStore:
-    """Streams and counters in a store's file. Make it by `open` (a file of its own, or ":memory:")
-    or `over` (a database that something else, e.g. the event store, has open too).
+class SqliteCounterStore(CounterStore):
+    """Holds streams of counters in a SQLite file. Create it by `open` or `over`.
 
-    Every write is one transaction, shared with the calls that wait beside it; sources between
-    streams are brought up to date in the transaction that changed them.
+    CounterStore describes the methods that are not in this section. Each write is one transaction.
+    Calls that wait at the same time share a transaction. If a stream has another stream of the
+    store as its source, the transaction that changes the source also updates the stream.
     """
 
     def __init__(
@@ -57,7 +58,10 @@ class SqliteCounterStore:
 
     @classmethod
     async def open(cls, path: str | Path, *, clock: Callable[[], int] = time.time_ns) -> Self:
-        """Open a file of its own; raises StoreError and its kinds. `clock`: nanoseconds."""
+        """Open a file of its own, or ":memory:".
+
+        `clock` returns nanoseconds. Raises StoreError or one of its subclasses.
+        """
         database = await Database.open(path, migrations=[MIGRATIONS])
         store = cls(database, clock=clock, owns=True)
         await store.settle()
@@ -65,7 +69,10 @@ class SqliteCounterStore:
 
     @classmethod
     async def over(cls, database: Database, *, clock: Callable[[], int] = time.time_ns) -> Self:
-        """Use an open database, and bring its counters' tables up to date; `close` leaves it."""
+        """Use an open database, for example that of the event store.
+
+        The call brings the tables of the counters up to date. `close` does not close the database.
+        """
         store = cls(database, clock=clock)
         if database.read_only:
             await database.read(lambda conn: check_current(conn, [MIGRATIONS]))
@@ -91,15 +98,19 @@ class SqliteCounterStore:
             await self.database.close()
 
     async def identity(self) -> str:
-        """The random id of this store, by which others know what they sourced from it."""
+        """Return the random id of this store.
+
+        Other stores use the id to remember what they took from this store.
+        """
         query = "SELECT uuid FROM counter_store"
         row: tuple[str] = await self.database.read(lambda conn: conn.execute(query).fetchone())
         return row[0]
 
     async def counters(self, stream: str) -> SqliteCounters:
-        """Bind to a stream; raises NoStream, CounterError 10168 where it keeps no counters.
+        """Return the counters of one stream.
 
-        A stream that stores counters verbatim (a mirror) can be read all the same.
+        A mirror of counters is readable, too. Raises NoStream, and CounterError 10168 if the stream
+        has no counters.
         """
         info = await self.stream_info(stream)
         if not info.config.allow_msg_counter and not (info.config.mirror or info.config.sources):
@@ -126,7 +137,10 @@ class SqliteCounterStore:
         await self.write(lambda session: streams.delete(session, name))
 
     async def import_stream(self, config: StreamConfig, messages: Sequence[Outgoing]) -> StreamInfo:
-        """Make a stream that already holds these messages as they are, e.g. a server's dump."""
+        """Create a stream with these messages, for example from the dump of a server.
+
+        The store does not change the messages.
+        """
         await self.write(lambda session: batch.import_stream(session, config, messages))
         return await self.stream_info(config.name)
 
@@ -178,7 +192,7 @@ class SqliteCounterStore:
             after_seq = page[-1].seq
 
     async def since(self, stream: str, after_seq: int, limit: int = PAGE) -> list[Message]:
-        """The kept messages after a sequence, at most `limit`, oldest first."""
+        """Return at most `limit` messages after a sequence, oldest first."""
         after = check_seq(after_seq)
 
         def work(conn: sqlite3.Connection) -> list[Message]:
@@ -197,7 +211,10 @@ class SqliteCounterStore:
         await self.write(lambda session: trim.delete_message(session, session.stream(stream), seq))
 
     async def trim(self) -> int:
-        """Apply age limits now, also to streams that nobody writes to; how many messages went."""
+        """Apply the age limits of all streams now, and return the number of removed messages.
+
+        Otherwise, a stream without new messages would keep its old messages.
+        """
         return await self.write(_expire_all)
 
     async def subscribe(self, pattern: str) -> AsyncIterator[Message]:
@@ -211,14 +228,19 @@ class SqliteCounterStore:
     async def publish(
         self, work: Callable[[CounterSession], StoredMessage], stream: str = ""
     ) -> StoredMessage:
-        """Run one publish, together with those that wait beside it; see `Group`. `stream`: the
-        only one that it is for, where that is known."""
+        """Run the function `work`, which publishes one message, in a transaction.
+
+        Calls that wait at the same time share the transaction. `stream` is the only stream that
+        `work` can change, if you know the stream.
+        """
         return await self._group.run(work, small=self._cache.ends_in(stream))
 
     async def write(self, work: Callable[[CounterSession], T], *, small: bool = False) -> T:
-        """Run `work` in a transaction, with what follows from it downstream; then notify watchers.
+        """Run the function `work` in a transaction, then notify the watchers.
 
-        `small`: as in `Database.write`.
+        The same transaction updates the streams that have the changed streams as sources. `small`
+        says that `work` changes only a few rows, so that the store may run it in the caller's
+        thread.
         """
 
         def run(conn: sqlite3.Connection) -> tuple[T, CounterSession, bool]:

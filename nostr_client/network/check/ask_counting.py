@@ -10,7 +10,7 @@ from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.kinds import COMMENT, CONTACTS, REACTION
 from nostr_client.network.check import judge_counting as judge
 from nostr_client.network.check.ask_reading import PAGE, rare_tag, spread
-from nostr_client.network.check.findings import tests_of
+from nostr_client.network.check.findings import CheckOutcome, tests_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +30,10 @@ _SKETCHES: Final = 3
 """Filters whose registers are compared."""
 
 
+_NO_SET: Final = "it serves no set of events that can be read to its end"
+_NO_SKETCH: Final = "none of the events that were read has a tag for which relays send registers"
+
+
 class CountCheck:
     """Asks by COUNT, and by REQ for the true number."""
 
@@ -41,16 +45,18 @@ class CountCheck:
         self._reader = reader
         self._sample = sample
 
-    async def run(self) -> None:
-        """Run every test of COUNT. Raises NetworkError, Spent."""
+    async def run(self, *, listed: bool) -> None:
+        """Run every test of COUNT. `listed`: the document lists NIP-45.
+
+        Raises NetworkError, Spent.
+        """
         first = await self._probe.count(Filter(authors=["0" * 63 + "1"], kinds=[1]))
-        self._findings.add(judge.refused(first))
+        self._findings.add(judge.refused(first, listed=listed))
         if first.count is None:
             why = f"it gives no count: {first.in_words}"
             self._findings.skip(why, *tests_of("count"))
             return
         self._findings.add(judge.exact(first, ()))
-        self._findings.right("count.answer")
         await self._exact()
         await self._union()
         await self._limit()
@@ -58,44 +64,34 @@ class CountCheck:
         await self._registers()
 
     async def _exact(self) -> None:
-        compared = 0
-        for filter in list(self._filters())[:_MOST]:
-            compared += await self._compare(filter)
-        self._conclude("count.exact", compared)
-        if compared:
-            self._findings.right("count.zero")
+        lacks = [await self._compare(one) for one in list(self._filters())[:_MOST]]
+        self._findings.skip(next(filter(None, lacks), _NO_SET), "count.exact")
 
     async def _registers(self) -> None:
-        compared = 0
-        for filter in list(self._sketched())[:_SKETCHES]:
-            compared += await self._compare(filter, registers=True)
-        self._conclude("count.registers", compared)
+        asked = list(self._sketched())[:_SKETCHES]
+        lacks = [await self._compare(one, registers=True) for one in asked]
+        why = next(filter(None, lacks), _NO_SET if asked else _NO_SKETCH)
+        self._findings.skip(why, "count.registers")
 
-    def _conclude(self, test: str, compared: int) -> None:
-        if compared:
-            self._findings.right(test)
-        else:
-            self._findings.skip("it serves no set of events that can be read to its end", test)
-
-    async def _compare(self, filter: Filter, *, registers: bool = False) -> bool:
+    async def _compare(self, filter: Filter, *, registers: bool = False) -> str:
         """Count and read; repeat once if the two differ, as an event may have arrived in between.
 
-        Returns False if the set cannot be read to its end, or changes meanwhile.
+        Returns why they cannot be compared, "" if they can.
         """
         before = await self._whole(filter)
         if before is None:
-            return False
+            return _NO_SET
         counted = await self._probe.count(filter)
         findings = _judged(counted, before, registers)
-        if findings:
+        if any(one.outcome is not CheckOutcome.RIGHT for one in findings):
             counted = await self._probe.count(filter)
             after = await self._whole(filter)
             if after is None or after.ids != before.ids:
-                return False
+                return "its events change while they are counted"
             findings = _judged(counted, after, registers)
         self._findings.add(judge.refused(counted))
         self._findings.add_all(findings)
-        return counted.count is not None
+        return "" if counted.count is not None else f"it gives no count: {counted.in_words}"
 
     async def _whole(self, filter: Filter) -> ReqExchange | None:
         asked = filter.replace(limit=PAGE) if filter.ids is None else filter
@@ -143,7 +139,6 @@ class CountCheck:
         if counted.count is None:
             self._findings.skip(f"it gives no count: {counted.in_words}", "count.union")
         self._findings.add(judge.union(counted, [len(one) for one in ids], truth))
-        self._findings.right("count.union")
 
     def _crossing(self) -> tuple[Filter, Filter] | None:
         """Return two time windows that overlap, with different numbers of events."""
@@ -165,12 +160,10 @@ class CountCheck:
             return
         counted = await self._probe.count(filter.replace(limit=1))
         self._findings.add(judge.limited(counted, len(served.ids)))
-        self._findings.right("count.limit")
 
     async def _zero(self) -> None:
         given = await self._probe.count_raw({"authors": ["no key"], "kinds": [1]})
         self._findings.add(judge.false_zero(given))
-        self._findings.right("count.zero")
 
 
 def _judged(counted: CountExchange, reading: ReqExchange, registers: bool) -> list[Finding]:

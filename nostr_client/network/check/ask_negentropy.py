@@ -47,8 +47,10 @@ class Comparer:
         self._reader = reader
         self._sample = sample
 
-    async def run(self, longest: int | None) -> None:
+    async def run(self, longest: int | None, *, listed: bool) -> None:
         """Run the tests. `longest`: characters of a message that the relay says it accepts.
+
+        `listed`: the document lists NIP-77.
 
         Raises NetworkError, Spent.
         """
@@ -59,11 +61,10 @@ class Comparer:
             return
         filter, events = small
         compared = await self._probe.compare(filter, seal([]))
-        self._findings.add(judge.refused(compared))
+        self._findings.add(judge.refused(compared, listed=listed))
         if not compared.first:
             self._findings.skip(f"no session began: {compared.in_words}", *tests_of("neg"))
             return
-        self._findings.right("neg.answer")
         await self._names(compared, events)
         await self._snapshot()
         await self._forms(filter, longest)
@@ -84,7 +85,6 @@ class Comparer:
         if beyond:
             served = await self._reader.read(Filter(ids=beyond))
             self._findings.add(judge.withheld(frozenset(beyond), served))
-        self._findings.right("neg.names")
 
     async def _snapshot(self) -> None:
         """Compare all events of some pages: omissions show that the relay's snapshot is capped."""
@@ -117,7 +117,6 @@ class Comparer:
         """Send an unknown version, an invalid message, and a long one."""
         self._findings.add(judge.version(await self._probe.negotiate(filter, "62")))
         self._findings.add(judge.refusal(await self._probe.negotiate(filter, "61zz")))
-        self._findings.right("neg.version", "neg.refusal")
         most = min(_FRAME_BYTES, (longest or 4 * _FRAME_BYTES) // 2 - 500)
         if most < 1000:
             self._findings.skip("it takes no long messages", "neg.frame")

@@ -2,7 +2,7 @@
 
 The events describe themselves: kind 30078 with a `d` tag of this check, kind 1 that expires within
 an hour, and one of an ephemeral kind. A second, fresh key signs a deletion that must have no
-effect.
+effect. Relays keep deletion requests, so two of the key remain.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from nostr_client.codecs.event import Event
     from nostr_client.codecs.keys import Signer
-    from nostr_client.network.check.answers import ReqExchange
+    from nostr_client.network.check.answers import Exchange, ReqExchange
     from nostr_client.network.check.findings import Findings
     from nostr_client.network.check.probe import Probe
 
@@ -54,6 +54,8 @@ class WriteCheck:
         self._counts = counts
         self._d = f"nostr-tally-check-{name()}"
         self._written: list[Event] = []
+        self.remaining: list[str] = []
+        """Ids of our deletion requests that the relay accepted."""
 
     async def run(self) -> None:
         """Write, read back, delete. Raises NetworkError, Spent."""
@@ -73,7 +75,6 @@ class WriteCheck:
         answer = await self._probe.publish(note)
         served = await self._by_id(note)
         self._findings.add(judge.stored(answer, served, note.id))
-        self._findings.right("write.stored")
         if answer.end is ExchangeEnd.ANSWERED and note.id in served.ids:
             self._written.append(note)
             return note
@@ -87,7 +88,6 @@ class WriteCheck:
         forged = msgspec.structs.replace(other, sig=note.sig)
         answer = await self._probe.publish(forged)
         self._findings.add(judge.forged(answer, await self._by_id(forged)))
-        self._findings.right("write.repeated", "write.forged")
 
     async def _versions(self) -> None:
         """Send the newer version first, then the older one."""
@@ -101,7 +101,6 @@ class WriteCheck:
         await self._probe.publish(older)
         asked = Filter(kinds=[APP_DATA], authors=[newer.pubkey], tags={"#d": [self._d]})
         self._findings.add(judge.older(await self._probe.read(asked), newer.id))
-        self._findings.right("write.versions")
 
     async def _kept_by_none(self) -> None:
         """Send an expired note, and an event of an ephemeral kind."""
@@ -112,15 +111,13 @@ class WriteCheck:
         await self._probe.publish(passing)
         self._findings.add(judge.ephemeral(await self._by_id(passing)))
         self._written += [gone, passing]
-        self._findings.right("write.expired", "write.ephemeral")
 
     async def _deleted(self, note: Event) -> None:
         """Send a stranger's deletion, then ours; then send the note once more."""
         template = _deletion([note], self._probe.now())
         await self._probe.publish(KeySigner.generate().sign_now(template).event)
         self._findings.add(judge.foreign(await self._by_id(note), note.id))
-        self._findings.right("write.foreign")
-        answer = await self._probe.publish((await self._signer.sign(template)).event)
+        answer = await self._request(template)
         if answer.end is not ExchangeEnd.ANSWERED:
             self._findings.skip(f"it takes no deletion: {answer.in_words}", "write.deletion")
             return
@@ -129,13 +126,20 @@ class WriteCheck:
         await self._probe.publish(note)
         again = await self._by_id(note)
         self._findings.add(judge.deleted(served, again, counted))
-        self._findings.right("write.deletion")
 
     async def _clean(self) -> None:
         """Ask the relay to delete all that it accepted."""
         if self._written:
             template = _deletion(self._written, self._probe.now() + 1)
-            await self._probe.publish((await self._signer.sign(template)).event)
+            await self._request(template)
+
+    async def _request(self, template: EventTemplate) -> Exchange:
+        """Publish a deletion request of our key; note it if the relay accepts it."""
+        event = (await self._signer.sign(template)).event
+        answer = await self._probe.publish(event)
+        if answer.end is ExchangeEnd.ANSWERED:
+            self.remaining.append(event.id)
+        return answer
 
     async def _by_id(self, event: Event) -> ReqExchange:
         return await self._probe.read(Filter(ids=[event.id]))

@@ -81,13 +81,15 @@ TESTS: Final[dict[str, str]] = {
 class CheckReport(msgspec.Struct, frozen=True, kw_only=True):
     """One relay at `at` (Unix seconds); a finding for each of `TESTS`, in that order.
 
-    `requests`: messages that were sent, connections and documents included.
+    `requests`: messages that were sent, connections and documents included. `remaining`: ids of the
+    deletion requests (kind 5) that the check wrote; relays keep these.
     """
 
     relay: str
     at: int
     requests: int
     findings: tuple[Finding, ...]
+    remaining: tuple[str, ...] = ()
 
     @property
     def wrong(self) -> tuple[Finding, ...]:
@@ -131,11 +133,6 @@ class Findings:
         for one in findings:
             self.add(one)
 
-    def right(self, *tests: str) -> None:
-        """Note that these tests ran; without a finding the relay is right."""
-        for test in tests:
-            self.add(Finding(test, CheckOutcome.RIGHT, TESTS[test]))
-
     def skip(self, why: str, *tests: str) -> None:
         """Note why these tests could not run."""
         for test in tests:
@@ -145,6 +142,16 @@ class Findings:
         """Return a finding for every test; `why`: the reason for tests that did not run."""
         lacking = {test: Finding(test, CheckOutcome.NOT_TESTED, why) for test in TESTS}
         return tuple((lacking | self.found)[test] for test in TESTS)
+
+
+def right(test: str) -> Finding:
+    """Make a finding of a relay that is right. Only a judge that saw what could be wrong may."""
+    return Finding(test, CheckOutcome.RIGHT, TESTS[test])
+
+
+def untested(test: str, why: str) -> Finding:
+    """Make a finding of a test that had nothing to judge."""
+    return Finding(test, CheckOutcome.NOT_TESTED, why)
 
 
 def wrong(test: str, text: str) -> Finding:

@@ -8,7 +8,7 @@ from nostr_client import hll
 from nostr_client.codecs.display import plural
 from nostr_client.codecs.reasons import Reason
 from nostr_client.network.check.answers import ExchangeEnd
-from nostr_client.network.check.findings import Finding, noted, wrong
+from nostr_client.network.check.findings import Finding, noted, right, wrong
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,8 +24,11 @@ _FAR: Final = 0.35
 """Relative error that an approximate count may have: five and a half standard errors."""
 
 
-def refused(counted: CountExchange) -> Finding | None:
-    """How a COUNT was refused; None if it was answered."""
+def refused(counted: CountExchange, *, listed: bool = True) -> Finding | None:
+    """How a COUNT was answered or refused. `listed`: the relay's document lists NIP-45.
+
+    A relay that does not list it need not know the message, and may answer in any way or not.
+    """
     if counted.count is not None:
         return _warned(counted)
     if counted.malformed:
@@ -36,6 +39,8 @@ def refused(counted: CountExchange) -> Finding | None:
     if counted.end is ExchangeEnd.CLOSED:
         text = f"It refuses a COUNT for a reason without a prefix: {counted.reason!r}."
         return wrong("count.answer", text)
+    if not listed:
+        return noted("count.answer", f"It has no COUNT, and does not list it: {counted.in_words}.")
     return wrong("count.answer", f"A COUNT is not refused by CLOSED: {counted.in_words}.")
 
 
@@ -44,14 +49,16 @@ def _warned(counted: CountExchange) -> Finding | None:
         if warning.startswith("hll"):
             return wrong("count.registers", f"Its registers are invalid: {warning}.")
         return wrong("count.answer", f"A part of its answer cannot be read: {warning}.")
-    return None
+    return right("count.answer")
 
 
 def exact(counted: CountExchange, events: Sequence[Event]) -> Finding | None:
     """The count is the number of `events`, all that the relay serves for the filter."""
     truth, count = len({one.id for one in events}), counted.count
-    if count is None or count == truth:
+    if count is None:
         return None
+    if count == truth:
+        return right("count.exact") if truth else None
     asked = counted.filters[0].to_json()
     if count == 0 and counted.notices:
         of_all = f"counts 0 of {plural(truth, 'event')}"
@@ -78,8 +85,10 @@ def _approximate(count: int, truth: int, asked: str) -> Finding:
 def limited(counted: CountExchange, truth: int) -> Finding | None:
     """`limit` with a COUNT has no effect; `truth`: the number of events that match without it."""
     asked = counted.filters[0].limit
-    if counted.count is None or asked is None or counted.count == truth:
+    if counted.count is None or asked is None:
         return None
+    if counted.count == truth:
+        return right("count.limit") if truth > asked else None
     if counted.count == asked:
         return noted("count.limit", f"`limit` caps a count: {asked} for {plural(truth, 'event')}.")
     return wrong("count.limit", f"It counts {counted.count} of {truth} with `limit` {asked}.")
@@ -89,8 +98,10 @@ def union(counted: CountExchange, each: Sequence[int], truth: int) -> Finding | 
     """Several filters count as their union; `each`: the events of each, `truth`: those of the
     union."""
     count = counted.count
-    if count is None or count == truth:
+    if count is None:
         return None
+    if count == truth:
+        return right("count.union") if truth not in (*each[:1], *each[-1:], sum(each)) else None
     if count == each[0]:
         said = "the first alone"
     elif count == each[-1]:
@@ -107,7 +118,7 @@ def false_zero(given: CountExchange) -> Finding | None:
     if given.count is not None:
         return wrong("count.zero", f"It counts {given.count} for an invalid filter.")
     if given.is_refused:
-        return None
+        return right("count.zero")
     return wrong("count.zero", f"An invalid filter is not refused by CLOSED: {given.in_words}.")
 
 
@@ -121,7 +132,7 @@ def registers(counted: CountExchange, events: Sequence[Event]) -> Finding | None
         return noted("count.registers", "It sends no registers.")
     truth = sketch(events, offset)
     if counted.hll == truth:
-        return None
+        return right("count.registers") if events else None
     return wrong("count.registers", _difference(counted.hll, truth, events, offset, asked))
 
 

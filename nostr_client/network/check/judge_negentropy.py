@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from nostr_client.codecs.display import plural
 from nostr_client.codecs.reasons import Reason, is_overflow, max_records, means_neg_unsupported
 from nostr_client.network.check.answers import ExchangeEnd
-from nostr_client.network.check.findings import Finding, noted, wrong
+from nostr_client.network.check.findings import Finding, noted, right, wrong
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,20 +20,23 @@ VERSION: Final = b"\x61"
 """The answer to an unknown version: the relay's own version."""
 
 
-def refused(compared: NegExchange) -> Finding | None:
-    """How a NEG-OPEN was refused; None if the session came to its end."""
+def refused(compared: NegExchange, *, listed: bool = True) -> Finding | None:
+    """How a NEG-OPEN was answered or refused. `listed`: the relay's document lists NIP-77.
+
+    A relay that does not list it need not know the message, and may answer in any way or not.
+    """
     if compared.end is ExchangeEnd.ANSWERED and not compared.malformed:
-        return None
+        return right("neg.answer") if compared.first else None
     if compared.malformed:
         return wrong(
             "neg.answer", f"Its answer is not a message of NIP-77: {compared.malformed[0]}."
         )
     if compared.first:
         return wrong("neg.answer", f"A session breaks off: {compared.in_words}.")
-    return _refusal(compared)
+    return _refusal(compared, listed)
 
 
-def _refusal(compared: NegExchange) -> Finding:
+def _refusal(compared: NegExchange, listed: bool) -> Finding:
     reason = compared.reason
     if compared.label == "NEG-ERROR":
         return wrong("neg.refusal", f"It says NEG-ERROR for NEG-ERR: {reason!r}.")
@@ -45,6 +48,9 @@ def _refusal(compared: NegExchange) -> Finding:
         return noted("neg.answer", f"It has no NIP-77: {compared.in_words}.")
     if compared.end is ExchangeEnd.CLOSED:
         return noted("neg.answer", f"It refuses NIP-77: {reason!r}.")
+    if not listed:
+        text = f"It does not speak NIP-77, and does not list it: {compared.in_words}."
+        return noted("neg.answer", text)
     return wrong("neg.answer", f"A NEG-OPEN is not refused by NEG-ERR: {compared.in_words}.")
 
 
@@ -57,7 +63,7 @@ def names(compared: NegExchange, events: Sequence[Event]) -> Finding | None:
         return None
     lacking = {one.id for one in events} - compared.need
     if not lacking:
-        return None
+        return right("neg.names") if events else None
     left_out = plural(len(lacking), "event")
     text = f"A session names {plural(len(compared.need), 'id')} and leaves out {left_out}"
     return wrong("neg.names", f"{text} that it serves for {compared.filter.to_json()}.")
@@ -73,7 +79,7 @@ def withheld(named: AbstractSet[str], served: ReqExchange) -> Finding | None:
 
 def snapshot(compared: NegExchange, events: Sequence[Event]) -> Finding | None:
     """A session compares all of `events`, which we have and the relay serves."""
-    if compared.end is not ExchangeEnd.ANSWERED:
+    if compared.end is not ExchangeEnd.ANSWERED or not events:
         return None
     lacking = [one for one in events if one.id in compared.have]
     if not lacking:
@@ -89,7 +95,7 @@ def snapshot(compared: NegExchange, events: Sequence[Event]) -> Finding | None:
 def version(compared: NegExchange) -> Finding | None:
     """An unknown version is answered with the version that the relay supports."""
     if compared.end is ExchangeEnd.ANSWERED and compared.first == VERSION:
-        return None
+        return right("neg.version")
     if compared.end is ExchangeEnd.ANSWERED:
         return wrong("neg.version", f"It answers version 2 by {compared.first[:4].hex()}, not 61.")
     if compared.end is ExchangeEnd.CLOSED:
@@ -100,7 +106,7 @@ def version(compared: NegExchange) -> Finding | None:
 def refusal(given: Exchange) -> Finding | None:
     """An invalid message ends the session with NEG-ERR."""
     if given.label == "NEG-ERR":
-        return None
+        return right("neg.refusal")
     if given.label == "NEG-ERROR":
         return wrong("neg.refusal", f"It says NEG-ERROR for NEG-ERR: {given.reason!r}.")
     if given.end is ExchangeEnd.ANSWERED:

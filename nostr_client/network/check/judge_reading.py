@@ -10,7 +10,7 @@ from nostr_client.codecs.display import plural
 from nostr_client.codecs.kinds import DELETION
 from nostr_client.codecs.messages import Hint
 from nostr_client.network.check.answers import ExchangeEnd
-from nostr_client.network.check.findings import Finding, noted, wrong
+from nostr_client.network.check.findings import Finding, noted, right, untested, wrong
 from nostr_client.store.rules import Coordinate, d_of, deletion, expiration, is_deletable
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def each_answer(reading: ReqExchange, now: int) -> list[Finding | None]:
 def answer(reading: Exchange) -> Finding | None:
     """A REQ ends by EOSE."""
     if reading.end is ExchangeEnd.ANSWERED:
-        return None
+        return right("read.answer")
     if reading.end is ExchangeEnd.CLOSED:
         return noted("read.answer", f"It refuses a REQ: {reading.reason!r}.")
     return wrong("read.answer", f"A REQ is not ended by EOSE: {reading.in_words}.")
@@ -50,7 +50,7 @@ def answer(reading: Exchange) -> Finding | None:
 def frames(reading: Exchange) -> Finding | None:
     """Every frame is a message."""
     if not reading.malformed:
-        return None
+        return right("read.frames") if reading.end is ExchangeEnd.ANSWERED else None
     many = plural(len(reading.malformed), "frame")
     return wrong("read.frames", f"It sends {many} that no NIP has: {reading.malformed[0]}.")
 
@@ -68,7 +68,7 @@ def matches(reading: ReqExchange) -> Finding | None:
 def signatures(reading: ReqExchange) -> Finding | None:
     """Ids and signatures are valid."""
     if not reading.forged:
-        return None
+        return right("read.signatures") if reading.events else None
     return wrong(
         "read.signatures",
         f"It serves {plural(len(reading.forged), 'event')} whose id or signature does not hold.",
@@ -79,7 +79,7 @@ def repeats(reading: ReqExchange) -> Finding | None:
     """No event comes twice."""
     twice = sum(times > 1 for times in Counter(one.id for one in reading.events).values())
     if not twice:
-        return None
+        return right("read.repeats") if reading.events else None
     return wrong(
         "read.repeats", f"{plural(twice, 'event comes', 'events come')} twice for one REQ."
     )
@@ -102,7 +102,7 @@ def order(reading: ReqExchange) -> Finding | None:
     if len(reading.filters) != 1 or reading.filters[0].limit is None or len(set(times)) < 2:
         return None
     if all(a >= b for a, b in pairwise(times)):
-        return None
+        return right("read.order")
     if all(a <= b for a, b in pairwise(times)):
         return wrong("read.order", "It sends the oldest event first.")
     return wrong("read.order", "It sends events in no order of time.")
@@ -110,10 +110,12 @@ def order(reading: ReqExchange) -> Finding | None:
 
 def expired(reading: ReqExchange, now: int) -> Finding | None:
     """Events that expired before the check began do not come (NIP-40)."""
-    ends = [expiration(one) for one in reading.matching]
-    gone = sum(end is not None and end < now - RECENT for end in ends)
+    ends = [end for one in reading.matching if (end := expiration(one)) is not None]
+    gone = sum(end < now - RECENT for end in ends)
+    if not ends:
+        return untested("read.expired", "none of the events that it serves has an expiration")
     if not gone:
-        return None
+        return right("read.expired")
     return wrong("read.expired", f"It serves {plural(gone, 'event')} that expired before.")
 
 
@@ -124,8 +126,10 @@ def versions(reading: ReqExchange) -> Finding | None:
         if (d := d_of(event)) is not None:
             found[Coordinate(event.kind, event.pubkey, d)] += 1
     several = [address for address, times in found.items() if times > 1]
+    if not found:
+        return untested("read.versions", "none of the events that it serves is replaceable")
     if not several:
-        return None
+        return right("read.versions")
     first = several[0]
     text = f"It serves {found[first]} versions of a replaceable event of kind {first.kind}."
     return wrong("read.versions", text)
@@ -165,18 +169,20 @@ def hint(first: ReqExchange, rest: ReqExchange) -> Finding | None:
         return wrong("read.hint", "It says `finish` at EOSE and holds more.")
     if first.hint is Hint.MORE and rest.end is ExchangeEnd.ANSWERED and not more:
         return wrong("read.hint", "It says `more` at EOSE and holds no more.")
-    return None
+    return right("read.hint") if rest.end is ExchangeEnd.ANSWERED else None
 
 
 def known_come(
     test: str, reading: ReqExchange, expected: Collection[str], what: str
 ) -> Finding | None:
     """Events that the relay sent before also come for another filter that they match."""
+    if not expected:
+        return untested(test, "it serves no event by which this can be tested")
     if reading.end is not ExchangeEnd.ANSWERED:
         return None
     lacking = set(expected) - reading.ids
     if not lacking:
-        return None
+        return right(test)
     return wrong(test, f"{len(lacking)} of {plural(len(expected), 'event')} that it serves {what}.")
 
 
@@ -184,8 +190,10 @@ def seconds(
     second: int, both: ReqExchange, wider: Mapping[str, ReqExchange], known: Collection[str]
 ) -> Finding | None:
     """`since` and `until` include their second; `wider`: readings with one end moved by one."""
-    if both.end is not ExchangeEnd.ANSWERED or set(known) <= both.ids:
+    if both.end is not ExchangeEnd.ANSWERED or not known:
         return None
+    if set(known) <= both.ids:
+        return right("read.range")
     for name, reading in wider.items():
         if set(known) <= reading.ids:
             return wrong("read.range", f"`{name}` {second} leaves out the events of that second.")
@@ -195,7 +203,7 @@ def seconds(
 def exactly(reading: ReqExchange, page_events: Sequence[Event]) -> Finding | None:
     """A small limit is filled, with the newest; `page_events`: those of the first page."""
     most = reading.filters[0].limit or 0
-    if reading.end is not ExchangeEnd.ANSWERED or len(page_events) < most:
+    if reading.end is not ExchangeEnd.ANSWERED or len(page_events) <= most:
         return None
     if len(reading.events) < most:
         text = f"For `limit` {most} it sends {len(reading.events)}, and holds more."
@@ -203,7 +211,14 @@ def exactly(reading: ReqExchange, page_events: Sequence[Event]) -> Finding | Non
     times = sorted((one.created_at for one in page_events), reverse=True)
     if min(one.created_at for one in reading.events) < times[most - 1]:
         return wrong("read.order", f"For `limit` {most} it does not send the newest events.")
-    return None
+    return right("read.limit")
+
+
+def long_id(reading: Exchange) -> Finding | None:
+    """A subscription id of 64 characters is accepted (NIP-01)."""
+    if reading.end is ExchangeEnd.ANSWERED:
+        return right("read.id")
+    return wrong("read.id", f"A subscription id of 64 characters: {reading.in_words}.")
 
 
 def refusal(given: Exchange) -> Finding | None:
@@ -211,7 +226,7 @@ def refusal(given: Exchange) -> Finding | None:
     if given.end is ExchangeEnd.ANSWERED:
         return wrong("read.refusal", "It answers an invalid filter as if it were valid.")
     if given.is_refused:
-        return None
+        return right("read.refusal")
     return wrong("read.refusal", f"An invalid filter is not refused by CLOSED: {_form(given)}.")
 
 
@@ -228,8 +243,10 @@ def deleted(deletions: Iterable[Event], served: ReqExchange) -> Finding | None:
         for gone in deletion(one).ids:
             asked.setdefault(gone, []).append(one)
     still = [one for one in served.matching if is_deletable(one.kind) and _own(one, asked)]
+    if not asked:
+        return untested("read.deleted", "it has no deletion of an event")
     if not still:
-        return None
+        return right("read.deleted") if served.end is ExchangeEnd.ANSWERED else None
     return wrong(
         "read.deleted",
         f"It serves {plural(len(still), 'event')} that its author deleted "
@@ -256,4 +273,9 @@ def stated_page_limit(said: int, first: ReqExchange, more: bool) -> Finding | No
         return wrong("document.limits", f"It says `max_limit` {said} and sends {sent}.")
     if more and sent < min(said, asked):
         return wrong("document.limits", f"It says `max_limit` {said} and sends {sent} at most.")
-    return None
+    if not more:
+        why = (
+            f"it serves {plural(sent, 'event')} in all, which does not show its `max_limit` {said}"
+        )
+        return untested("document.limits", why)
+    return right("document.limits")

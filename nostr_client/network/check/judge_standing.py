@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from nostr_client.codecs.display import plural
+from nostr_client.codecs.nip11 import RelayInfo
 from nostr_client.network.check.answers import ExchangeEnd
-from nostr_client.network.check.findings import CheckOutcome, Finding, noted, wrong
+from nostr_client.network.check.findings import CheckOutcome, Finding, noted, right, untested, wrong
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nostr_client.codecs.nip11 import RelayInfo
     from nostr_client.network.check.answers import Exchange
 
 _OFF: Final = 60.0
@@ -23,18 +23,21 @@ SHOWN: Final = {45: ("count.answer", "COUNT"), 77: ("neg.answer", "negentropy")}
 
 def form(info: RelayInfo) -> Finding | None:
     """The fields of the document have the right types."""
+    if info == RelayInfo():
+        return untested("document.form", "its document says nothing")
     if not info.warnings:
-        return None
+        return right("document.form")
     return wrong("document.form", f"Fields of its document: {', '.join(info.warnings)}.")
 
 
 def nips(info: RelayInfo, found: Mapping[str, Finding]) -> Finding | None:
     """The document lists the NIPs that the relay shows. `found`: the findings by test."""
-    false, more = [], []
+    false, more, tested = [], [], 0
     for nip, (test, name) in SHOWN.items():
         one = found.get(test)
         if one is None or one.outcome is CheckOutcome.NOT_TESTED:
             continue
+        tested += 1
         there = one.outcome is CheckOutcome.RIGHT
         if info.supports(nip) and not there:
             false.append(f"{nip} ({name})")
@@ -42,9 +45,13 @@ def nips(info: RelayInfo, found: Mapping[str, Finding]) -> Finding | None:
             more.append(f"{nip} ({name})")
     if false:
         return wrong("document.nips", f"It lists NIP-{', NIP-'.join(false)} and does not have it.")
-    if more and info.supported_nips:
+    if not info.supported_nips:
+        return untested("document.nips", "it lists no NIPs")
+    if more:
         return noted("document.nips", f"It has NIP-{', NIP-'.join(more)} and does not list it.")
-    return None
+    if not tested:
+        return untested("document.nips", "neither COUNT nor negentropy was tested")
+    return right("document.nips")
 
 
 def wants_auth(info: RelayInfo, wanted: bool, served: bool) -> Finding | None:
@@ -54,14 +61,18 @@ def wants_auth(info: RelayInfo, wanted: bool, served: bool) -> Finding | None:
         return wrong("document.auth", "It says `auth_required` and serves without AUTH.")
     if said is False and wanted and not served:
         return wrong("document.auth", "It says that it wants no AUTH, and serves nothing without.")
-    return None
+    if said is None:
+        return untested("document.auth", "its document does not say `auth_required`")
+    if wanted if said else served:
+        return right("document.auth")
+    return untested("document.auth", "it serves us no event and asks for no AUTH")
 
 
 def clock(said: float, now: float) -> Finding | None:
     """The relay's clock is right; both times in Unix seconds."""
     off = said - now
     if abs(off) <= _OFF:
-        return None
+        return right("clock")
     way = "ahead" if off > 0 else "behind"
     return wrong("clock", f"Its clock is {plural(round(abs(off)), 'second')} {way}.")
 
@@ -76,4 +87,7 @@ def spelling(tried: Mapping[str, Exchange | None]) -> Finding | None:
     silent = [one for one in answers.values() if one.end is not ExchangeEnd.CLOSED]
     if not taken and silent:
         return wrong("auth.spelling", f"AUTH gets no OK: {silent[0].in_words}.")
-    return None
+    if len(taken) > 1:
+        return right("auth.spelling")
+    why = "it refuses AUTH with this key" if answers else "it sends no challenge again"
+    return untested("auth.spelling", why)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nostr_client.network.check.answers import ExchangeEnd
-from nostr_client.network.check.findings import Finding, noted, wrong
+from nostr_client.network.check.findings import Finding, noted, right, untested, wrong
 
 if TYPE_CHECKING:
     from nostr_client.network.check.answers import CountExchange, Exchange, ReqExchange
@@ -18,7 +18,7 @@ def stored(answer: Exchange, served: ReqExchange, event_id: str) -> Finding | No
     if answer.end is not ExchangeEnd.ANSWERED:
         return wrong("write.stored", f"An EVENT gets no OK: {answer.in_words}.")
     if event_id in served.ids:
-        return None
+        return right("write.stored")
     return wrong("write.stored", "It says OK to an event and does not serve it.")
 
 
@@ -30,40 +30,44 @@ def forged(answer: Exchange, served: ReqExchange) -> Finding | None:
         return wrong("write.forged", "It says OK to an event whose signature is invalid.")
     if answer.end is not ExchangeEnd.CLOSED:
         return wrong("write.forged", f"A forged event gets no OK: {answer.in_words}.")
-    return None
+    return right("write.forged")
 
 
 def repeated(answer: Exchange) -> Finding | None:
     """An event that the relay already has gets OK true (NIP-01)."""
     if answer.end is ExchangeEnd.ANSWERED:
-        return None
+        return right("write.repeated")
     return wrong("write.repeated", f"An event that it has already: {answer.in_words}.")
 
 
 def older(served: ReqExchange, newer: str) -> Finding | None:
     """Only the newer version of an addressable event stays."""
-    if served.ids <= {newer}:
-        return None
+    if served.ids == {newer}:
+        return right("write.versions")
+    if not served.ids:
+        return untested("write.versions", "it does not serve the newer version")
     return wrong("write.versions", "It serves the older version of an addressable event.")
 
 
 def expired(served: ReqExchange) -> Finding | None:
     """An event that expired before it was sent does not come (NIP-40)."""
     if not served.events:
-        return None
+        return right("write.expired") if served.end is ExchangeEnd.ANSWERED else None
     return wrong("write.expired", "It stores and serves an event that had expired (NIP-40).")
 
 
 def ephemeral(served: ReqExchange) -> Finding | None:
     """An ephemeral event is not stored (NIP-01)."""
     if not served.events:
-        return None
+        return right("write.ephemeral") if served.end is ExchangeEnd.ANSWERED else None
     return wrong("write.ephemeral", "It stores an event of an ephemeral kind.")
 
 
 def foreign(served: ReqExchange, event_id: str) -> Finding | None:
     """A deletion by another key has no effect (NIP-09)."""
-    if event_id in served.ids or served.end is not ExchangeEnd.ANSWERED:
+    if event_id in served.ids:
+        return right("write.foreign")
+    if served.end is not ExchangeEnd.ANSWERED:
         return None
     return wrong("write.foreign", "A deletion by another key deleted our event.")
 
@@ -78,4 +82,5 @@ def deleted(
         return wrong("write.deletion", "It accepts an event again that its author deleted.")
     if counted is not None and counted.count:
         return wrong("write.deletion", "It counts an event that its author deleted.")
-    return None
+    ended = served.end is again.end is ExchangeEnd.ANSWERED
+    return right("write.deletion") if ended else None

@@ -55,8 +55,9 @@ async def check_relay(
     """Check one relay; return a finding for each test, "not tested" included.
 
     `signer` answers AUTH if the relay asks for it; `write`: a few events of that key are written
-    and deleted again. `wait`: seconds of silence that end a request. `most`: messages at most.
-    Raises InvalidRelayURL, and NetworkError if no connection can be made. Safe to cancel.
+    and deleted again; the deletion requests remain there. `wait`: seconds of silence that end a
+    request. `most`: messages at most. Raises InvalidRelayURL, and NetworkError if no connection can
+    be made. Safe to cancel.
     """
     options = options or Options()
     transport = Transport(options)
@@ -76,7 +77,11 @@ async def check_relay(
         await probe.close()
         await transport.close()
     return CheckReport(
-        relay=normalize(url), at=probe.now(), requests=probe.asked, findings=findings.all(check.why)
+        relay=normalize(url),
+        at=probe.now(),
+        requests=probe.asked,
+        findings=findings.all(check.why),
+        remaining=check.remaining,
     )
 
 
@@ -90,6 +95,7 @@ class _Check:
         self._info: RelayInfo | None = None
         self._sample: RelaySample | None = None
         self.why = "the check ended before this test"
+        self.remaining: tuple[str, ...] = ()
 
     async def run(self, writer: Signer | None) -> Findings:
         await self._probe.connect()
@@ -114,9 +120,14 @@ class _Check:
     async def _with(self, sample: RelaySample) -> None:
         """Run the tests that need some events of the relay."""
         await self._reader.parts(sample)
-        await CountCheck(self._probe, self._findings, self._reader, sample).run()
+        counts = CountCheck(self._probe, self._findings, self._reader, sample)
+        await counts.run(listed=self._lists(45))
         longest = self._info.limitation.max_message_length if self._info else None
-        await Comparer(self._probe, self._findings, self._reader, sample).run(longest)
+        comparer = Comparer(self._probe, self._findings, self._reader, sample)
+        await comparer.run(longest, listed=self._lists(77))
+
+    def _lists(self, nip: int) -> bool:
+        return self._info is not None and self._info.supports(nip)
 
     async def _document(self) -> None:
         tests = tests_of("document")
@@ -133,14 +144,12 @@ class _Check:
             self._findings.skip("it serves no document", *tests)
         else:
             self._findings.add(judge_standing.form(self._info))
-            self._findings.right("document.form")
 
     def _clock(self) -> None:
         if self._probe.date is None:
             self._findings.skip("it does not say what time it is", "clock")
             return
         self._findings.add(judge_standing.clock(*self._probe.date))
-        self._findings.right("clock")
 
     async def _auth(self) -> None:
         """Test AUTH for both spellings of the address, each on its own connection."""
@@ -157,16 +166,17 @@ class _Check:
             tried[one] = await self._probe.authenticate(signer)
         self._probe.address = spelled
         self._findings.add(judge_standing.spelling(tried))
-        if any(one is not None and one.end == "answered" for one in tried.values()):
-            self._findings.right("auth.spelling")
-        self._findings.skip("it refuses AUTH with this key", "auth.spelling")
 
     async def _write(self, signer: Signer | None) -> None:
         if signer is None:
             self._findings.skip("nothing is written without --write and a key", *tests_of("write"))
             return
         counts = self._outcome("count.answer") is CheckOutcome.RIGHT
-        await WriteCheck(self._probe, self._findings, signer, counts=counts).run()
+        writing = WriteCheck(self._probe, self._findings, signer, counts=counts)
+        try:
+            await writing.run()
+        finally:
+            self.remaining = tuple(writing.remaining)
 
     def _standing(self) -> None:
         """Compare the document with what the tests showed."""
@@ -176,13 +186,14 @@ class _Check:
         self._findings.add(judge_standing.nips(info, self._findings.found))
         served = self._sample is not None
         self._findings.add(judge_standing.wants_auth(info, self._probe.wanted_auth, served))
-        self._findings.right("document.nips", "document.auth")
         said, sample = info.limitation.max_limit, self._sample
-        if said is None or sample is None:
+        if said is None:
             self._findings.skip("it names no `max_limit`", "document.limits")
             return
+        if sample is None:
+            self._findings.skip("it serves us no event", "document.limits")
+            return
         self._findings.add(judge_reading.stated_page_limit(said, sample.page, sample.more))
-        self._findings.right("document.limits")
 
     def _outcome(self, test: str) -> CheckOutcome | None:
         found = self._findings.found.get(test)

@@ -106,34 +106,36 @@ def _in_order(relays: Iterable[str], wanted: Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelayChoice:
-    """Sets how relays are chosen for a target (NIP-65). URLs may have any spelling.
+    """How the client chooses relays for a target (NIP-65).
 
-    Raises InvalidRelayURL for what is none, InvalidIdentifier for a monitor that is no key,
-    InvalidInput for a bound below 1.
+    URLs may be written in any form. Raises InvalidRelayURL for a bad URL and InvalidIdentifier for
+    a bad key of a monitor. Raises InvalidInput if `most` is below 1.
     """
 
     own: tuple[str, ...] = ()
-    """Relays of the user: asked for every target, in front of those of the lists."""
+    """The user's own relays. The client asks them for every target, before the relays of lists."""
 
     defaults: tuple[str, ...] = ()
-    """Relays for targets whose list is not found or names nothing that may be asked."""
+    """Relays to ask if the target has no relay list, or if the list has no relay to ask."""
 
     indexers: tuple[str, ...] = ()
-    """Relays where relay lists and events by id are looked up."""
+    """Relays where the client looks up relay lists and events by id."""
 
     deny: frozenset[str] = frozenset()
-    """Relays never to be asked: a URL, or a host, which means it and its subdomains."""
+    """Relays that the client never asks: URLs or hosts. A host includes its subdomains."""
 
     most: int = 4
-    """Relays from the lists for one target: NIP-65 asks people to name two to four."""
+    """The number of relays to take from a target's list. NIP-65 asks users to list two to four
+    relays."""
 
     monitors: tuple[str, ...] = ()
-    """Keys (npub or hex) of monitors whose word that a relay is live (NIP-66) orders relays that
-    were never asked. It is read where relay lists are, and removes no relay."""
+    """Keys (npub or hex) of monitors that report live relays (NIP-66). Their reports order the
+    relays that the client has never asked. They remove no relay. The client reads the reports from
+    the indexers."""
 
     connection: ConnectionOptions = field(default_factory=ConnectionOptions)
-    """How relays are reached: a proxy reaches `.onion` hosts, and hides where other names lead.
-    `NostrClient` puts its own here."""
+    """How the client connects. A proxy reaches `.onion` hosts and hides the user's address.
+    `NostrClient` replaces this value with its own."""
 
     def __post_init__(self) -> None:
         if self.most < 1:
@@ -145,7 +147,7 @@ class RelayChoice:
         object.__setattr__(self, "monitors", tuple(map(nip19.decode_pubkey, self.monitors)))
 
     def denies(self, url: str) -> bool:
-        """Return whether the user's deny list contains this relay."""
+        """Return True if the user's deny list contains this relay."""
         if not self.deny:
             return False
         host = host_of(url)
@@ -153,7 +155,7 @@ class RelayChoice:
         return normalize(url) in self.deny or not self.deny.isdisjoint(parents)
 
     def objection(self, url: str) -> str | None:
-        """Return why a relay that a stranger names is not asked, or None."""
+        """Return why the client must not ask a relay that a stranger names, or None."""
         reason = objection(url, self.connection)
         if reason is None and self.denies(url):
             return "on the deny list"

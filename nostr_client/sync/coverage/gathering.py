@@ -60,13 +60,13 @@ async def lacking(
     lacks.
 
     `relays`: by the name in the coverage. Returns `MOST` different events at most, those first
-    whose event came or is stored; the ids that nothing confirms are in `unseen`. A relay that was
-    not read to its end contributes nothing: what it lacks is unknown. Raises StoreError. Safe to
-    cancel.
+    whose event came or is stored; the ids that nothing confirms are in `unseen`. A kind of a
+    relay that was not read to its end contributes nothing: what is lacking is unknown. Raises
+    StoreError. Safe to cancel.
     """
     ids: dict[str, list[str]] = {}
     for relay in coverage.relays:
-        for kind in coverage.kinds:
+        for kind in (*coverage.kinds, *coverage.requests):
             for one in sorted(coverage.lacking(relay, kind) or ()):
                 ids.setdefault(one, []).append(relay)
     some = _in_turn(coverage, ids)[:MOST]
@@ -102,6 +102,16 @@ def unseen(coverage: Coverage) -> dict[str, int]:
         )
         for relay, kinds in whole.items()
     }
+
+
+def uncompared(coverage: Coverage) -> dict[str, tuple[int, ...]]:
+    """Return the kinds of which a relay gets nothing, as it was not read to their end, by name."""
+    kinds = (*coverage.kinds, *coverage.requests)
+    found = {
+        relay: tuple(kind for kind in kinds if not coverage.cell(relay, kind).whole)
+        for relay in coverage.relays
+    }
+    return {relay: listed for relay, listed in found.items() if listed}
 
 
 def _in_turn(coverage: Coverage, ids: Collection[str]) -> list[str]:

@@ -40,6 +40,7 @@ COVERAGES: Final = Schema("nostr_tally.coverages", partial(run_script, script=_T
 def run_of(coverage: Coverage, at: float, report: RepairReport | None = None) -> CoverageRun:
     """Return the short form of a coverage, and of the repair that followed it."""
     kinds = [kind for kind in coverage.kinds if coverage.union(kind)]
+    known = frozenset().union(*(coverage.union(kind) for kind in kinds))
     return CoverageRun(
         at=at,
         author=coverage.author,
@@ -49,21 +50,29 @@ def run_of(coverage: Coverage, at: float, report: RepairReport | None = None) ->
         ),
         relays=tuple(_relay(coverage, relay, kinds) for relay in coverage.relays),
         repaired=None if report is None else _repaired(report),
+        protected=len(known & coverage.protected),
+        expired=len(known & coverage.expired),
     )
 
 
 def _relay(coverage: Coverage, relay: str, kinds: list[int]) -> RelayCoverage:
-    held = tuple(
-        HeldKind(kind=kind, held=coverage.held(relay, kind), whole=coverage.cell(relay, kind).whole)
-        for kind in kinds
-    )
     return RelayCoverage(
         relay=relay,
         share=share(coverage, relay),
-        kinds=held,
+        kinds=tuple(_held(coverage, relay, kind) for kind in kinds),
         undeleted=len(coverage.undeleted(relay)),
         why=next((one.why for one in coverage.cells[relay].values() if one.why), ""),
         unconfirmed=sum(coverage.alone(relay, kind) for kind in coverage.kinds),
+    )
+
+
+def _held(coverage: Coverage, relay: str, kind: int) -> HeldKind:
+    missing = coverage.missing(relay, kind)
+    return HeldKind(
+        kind=kind,
+        held=coverage.held(relay, kind),
+        whole=coverage.cell(relay, kind).whole,
+        missing=None if missing is None else len(missing),
     )
 
 

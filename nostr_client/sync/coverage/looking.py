@@ -30,6 +30,13 @@ from nostr_client.sync.coverage.matrix import (
 )
 from nostr_client.sync.coverage.reading import read_held
 from nostr_client.sync.coverage.sampling import sampled
+from nostr_client.sync.coverage.unmoved import (
+    is_expired,
+    is_kept_back,
+    looked_up,
+    stays,
+    unread,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -47,6 +54,10 @@ requests to vanish, comments, highlights, relay lists and articles."""
 MOST_VANISHED: Final = 100
 """Events from before a request to vanish after which a relay is read no further: a few show that it
 ignores the request."""
+
+
+_TRIES: Final = 3
+"""Comparisons by ids of one kind while the store changes; then events are read instead."""
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,15 +91,15 @@ async def look(
     default nobody can foresee them. A failure of a relay is a reason in its cell, not an exception.
     Raises StoreError. Safe to cancel.
     """
-    looking = _Looking(question, relays, store, budget or ReadBudget())
+    looking = _Looking(question, relays, store, budget or ReadBudget(), int(now()))
     rand = rand or random.SystemRandom()
     ids = IdComparison(store, memory, options, now, rand)
-    for kind in question.kinds:
+    # Requests to delete and to vanish decide what counts, and what a repair may send.
+    for kind in (*question.kinds, *sorted(READ.difference(question.kinds))):
         await looking.kind(kind, ids)
-    if READ - set(question.kinds):
-        await looking.requests()
     await looking.vanished()
     await looking.test(rand)
+    await looking.unmoved()
     return looking.coverage()
 
 
@@ -101,7 +112,9 @@ class _Looking:
         relays: Sequence[tuple[str, Relay]],
         store: EventStore | None,
         budget: ReadBudget,
+        now: int,
     ) -> None:
+        self._now = now
         self._question = question
         self._relays = relays
         self._store = store
@@ -125,23 +138,6 @@ class _Looking:
         async with task_group() as group:
             for name, relay in left:
                 group.create_task(self._by_events(name, relay, kind, filter))
-
-    async def requests(self) -> None:
-        """Read requests to delete and to vanish of kinds that are not asked for: they decide what
-        counts, and what a repair may send."""
-        asked = self._question
-        kinds = sorted(READ - set(asked.kinds))
-        filter = Filter(authors=[asked.author], kinds=kinds, since=asked.since)
-        if self._store is not None:
-            self._take(await self._store.query([filter]))
-        async with task_group() as group:
-            tasks = [
-                group.create_task(read_held(relay, filter, self._budget))
-                for name, relay in self._relays
-                if name not in self._out
-            ]
-        for task in tasks:
-            self._take(task.result().events.values())
 
     async def vanished(self) -> None:
         """Ask each relay from which the author vanished what it serves from before the request.
@@ -183,8 +179,15 @@ class _Looking:
         self._tested = found.tested
         self._take(found.events.values())
 
+    async def unmoved(self) -> None:
+        """Look up events that some relay lacks, to know which of them no repair moves."""
+        gaps, asked = unread(self.coverage()), self._question
+        found = await looked_up(gaps, dict(self._relays), self._store)
+        self._take(one for one in found if asked.of(one.kind).matches(one))
+
     def coverage(self) -> Coverage:
         """Return the matrix of the answers."""
+        known = self._events.values()
         return covered(
             self._question.author,
             self._cells,
@@ -194,11 +197,13 @@ class _Looking:
             tested=self._tested,
             vanished=self._vanished,
             vanish_doubt=self._vanish_doubt,
+            protected=frozenset(one.id for one in known if is_kept_back(one)),
+            expired=frozenset(one.id for one in known if is_expired(one, self._now)),
             since=self._question.since,
         )
 
     async def _look_here(self, kind: int, filter: Filter) -> None:
-        """Return the ids in the store."""
+        """Note the ids in the store."""
         if self._store is None:
             return
         if is_read(kind):
@@ -218,9 +223,19 @@ class _Looking:
     async def _by_ids(
         self, kind: int, filter: Filter, ids: IdComparison, relays: Sequence[tuple[str, Relay]]
     ) -> list[tuple[str, Relay]]:
-        """Compare by NIP-77; return the relays that did not come to the end."""
+        """Compare by NIP-77; return the relays that did not come to the end.
+
+        What a relay has is known beside what the store has, and a sync may fill the store now.
+        """
         largest_first = sorted(relays, key=lambda one: -self._known_of(one[0]))
-        found = await ids.held(filter, largest_first, self._local.get(kind, frozenset()))
+        for _ in range(_TRIES):
+            local = self._local.get(kind, frozenset())
+            found = await ids.held(filter, largest_first, local)
+            await self._look_here(kind, filter)
+            if local == self._local.get(kind, frozenset()):
+                break
+        else:
+            found = {}
         for name, held in found.items():
             self._cells[name][kind] = CoverageCell(held=held, whole=True, by="ids")
         return [one for one in relays if one[0] not in found]
@@ -233,8 +248,8 @@ class _Looking:
         held = await read_held(relay, filter, self._budget)
         if held.why and not held.events and relay.status is not RelayStatus.CONNECTED:
             self._out[name] = held.why
-        if is_read(kind):
-            self._take(held.events.values())
+        taken = held.events.values()
+        self._take(one for one in taken if is_read(kind) or stays(one, self._now))
         self._cells[name][kind] = CoverageCell(
             held=frozenset(held.events), whole=not held.why, by="events", why=held.why
         )

@@ -107,6 +107,8 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     `unions`: by kind, the ids that count, over store and relays: confirmed, newest versions, not
     deleted. `unconfirmed`: by kind, ids that relays name and nothing confirms. `vanished`: by
     relay, ids that it serves although the author asked it to vanish with them (kind 62).
+    `requests`: those of `READ` that were read although they are not in `kinds`, for a repair.
+    `protected` (NIP-70) and `expired` (NIP-40): ids that no repair moves, as far as that is known.
     """
 
     author: str
@@ -120,6 +122,9 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     unconfirmed: dict[int, frozenset[str]] = {}
     vanished: dict[str, frozenset[str]] = {}
     vanish_doubt: dict[str, str] = {}
+    requests: tuple[int, ...] = ()
+    protected: frozenset[str] = frozenset()
+    expired: frozenset[str] = frozenset()
     since: int | None = None
 
     def cell(self, relay: str, kind: int) -> CoverageCell:
@@ -138,6 +143,22 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
         """Return the ids of the union that a relay lacks; None if it was not read to its end."""
         cell = self.cell(relay, kind)
         return self.union(kind) - cell.held if cell.whole else None
+
+    def missing(self, relay: str, kind: int) -> frozenset[str] | None:
+        """Return the ids that a relay should have and lacks; None if it was not read to its end.
+
+        A relay need not have protected and expired events, and requests to vanish from others.
+        """
+        lacking = self.lacking(relay, kind)
+        if lacking is None:
+            return None
+        return lacking - self.protected - self.expired - self._to_others(relay, lacking)
+
+    def _to_others(self, relay: str, ids: frozenset[str]) -> frozenset[str]:
+        """Return which of the ids are requests to vanish from other relays alone."""
+        read = (self.events[one] for one in ids if one in self.events)
+        url = {normalize(relay)}
+        return frozenset(e.id for e in read if e.kind == VANISH and not vanishes_here(e, url))
 
     def alone(self, relay: str, kind: int) -> int:
         """Return how many ids of a kind a relay names that nothing confirms; they count nowhere."""
@@ -190,6 +211,8 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
                 for kind in self.kinds
             ],
             "relays": [self._row(relay) for relay in self.relays],
+            "protected": sorted(self.protected),
+            "expired": sorted(self.expired),
         }
 
     def stored(self, kind: int) -> int | None:
@@ -201,6 +224,7 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     def _row(self, relay: str) -> dict[str, Any]:
         return {
             "relay": relay,
+            "share": share(self, relay),
             "kinds": [self._cell(relay, kind) for kind in self.kinds],
             "deleted_but_served": sorted(self.undeleted(relay)),
             "deleted_but_served_doubt": self.vanish_doubt.get(relay, ""),
@@ -221,19 +245,20 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def share(coverage: Coverage, relay: str) -> float | None:
-    """Return the share of the union of all kinds that a relay has; None if it was not read to its
-    end.
+    """Return the part that a relay has of the events of all kinds that it should have.
 
-    1.0 if the union is empty.
+    None if it was not read to its end, or if no event is known that it should have.
     """
-    cells: Sequence[CoverageCell] = [coverage.cell(relay, kind) for kind in coverage.kinds]
-    if not all(one.whole for one in cells):
-        return None
     if relay in coverage.vanished:  # which of the union it should have is not known
         return None
-    known: Mapping[int, int] = {kind: len(coverage.union(kind)) for kind in coverage.kinds}
-    total = sum(known.values())
-    return sum(coverage.held(relay, kind) for kind in coverage.kinds) / total if total else 1.0
+    missing = 0
+    for kind in coverage.kinds:
+        ids = coverage.missing(relay, kind)
+        if ids is None:
+            return None
+        missing += len(ids)
+    held = sum(coverage.held(relay, kind) for kind in coverage.kinds)
+    return held / (held + missing) if held + missing else None
 
 
 def covered(
@@ -246,18 +271,21 @@ def covered(
     tested: SampleTest | None = None,
     vanished: Mapping[str, frozenset[str]] = MappingProxyType({}),
     vanish_doubt: Mapping[str, str] = MappingProxyType({}),
+    protected: frozenset[str] = frozenset(),
+    expired: frozenset[str] = frozenset(),
     since: int | None = None,
 ) -> Coverage:
     """Return the matrix of cells; `events` are those that were read, deletions included.
 
     `tested`: what samples of the relays' ids show; None: there were none. `vanished`: what relays
-    serve from before a request to vanish; `vanish_doubt`: why this may be more. `since`: the time
-    (Unix seconds) before which nothing was read.
+    serve from before a request to vanish; `vanish_doubt`: why this may be more. `protected` and
+    `expired`: ids of such events. `since`: the time (Unix seconds) before which nothing was read.
     """
+    requests = tuple(sorted(READ.difference(kinds).intersection(*cells.values())))
     gone = DeletedIds.of(one for one in events.values() if one.kind == DELETION)
     old = older(events.values())
     unions, unconfirmed = {}, {}
-    for kind in kinds:
+    for kind in (*kinds, *requests):
         stored = local.get(kind, frozenset())
         named = stored.union(*(row[kind].held for row in cells.values()))
         known = confirmed(kind, cells, stored | events.keys(), tested or SampleTest())
@@ -275,6 +303,9 @@ def covered(
         unconfirmed=unconfirmed,
         vanished=dict(vanished),
         vanish_doubt=dict(vanish_doubt),
+        requests=requests,
+        protected=protected,
+        expired=expired,
         since=since,
     )
 

@@ -13,8 +13,9 @@ import msgspec
 from nostr_client.codecs.event import Event
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.kinds import DELETION, VANISH
-from nostr_client.store.rules import expiration, is_deletable, vanishes_here
+from nostr_client.store.rules import vanishes_here
 from nostr_client.sync.coverage.matrix import DeletedIds
+from nostr_client.sync.coverage.unmoved import is_expired
 from nostr_client.sync.sharing import Sharing, WithheldReason
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class SkipReason(StrEnum):
     PROTECTED = "protected by their author (NIP-70)"
     EXPIRED = "expired"
     DELETED = "deleted by their author"
+    ELSEWHERE = "a request to vanish from other relays (NIP-62)"
     VANISHED = "before a request to vanish from this relay (NIP-62)"
     FOREIGN = "by another key than yours, to a relay that you did not name"
     OLD = "older than 30 days, to a relay that you did not name"
@@ -70,10 +72,14 @@ class CopyStep(msgspec.Struct, frozen=True):
 
 
 class CoveragePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """The steps in their order, deletions first; `left`: relay, reason, number."""
+    """The steps in their order, deletions first; `left`: relay, reason, number.
+
+    `uncompared`: by relay, the kinds of which it gets nothing, as what it lacks is not known.
+    """
 
     steps: tuple[CopyStep, ...]
     left: tuple[tuple[str, SkipReason, int], ...] = ()
+    uncompared: dict[str, tuple[int, ...]] = {}
 
     @property
     def relays(self) -> tuple[str, ...]:
@@ -94,6 +100,9 @@ class CoveragePlan(msgspec.Struct, frozen=True, kw_only=True):
             "left": [
                 {"relay": relay, "why": str(why), "events": number}
                 for relay, why, number in self.left
+            ],
+            "not_compared": [
+                {"relay": relay, "kinds": list(kinds)} for relay, kinds in self.uncompared.items()
             ],
         }
 
@@ -130,15 +139,16 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
             return (
                 SkipReason.PRIVATE if held_back is WithheldReason.PRIVATE else SkipReason.PROTECTED
             )
-        ends = expiration(event)
-        if ends is not None and ends <= self.now:
+        if is_expired(event, self.now):
             return SkipReason.EXPIRED
+        if event.kind == VANISH and not vanishes_here(event, {url}):
+            return SkipReason.ELSEWHERE
         if self.gone.covers(event):
             return SkipReason.DELETED
         return SkipReason.VANISHED if self._vanished(event, url) else None
 
     def _vanished(self, event: Event, url: str) -> bool:
-        return is_deletable(event.kind) and any(
+        return event.kind != VANISH and any(
             event.created_at <= one.created_at and vanishes_here(one, {url})
             for one in self.vanishing
         )
@@ -156,11 +166,15 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def planned(
-    wanted: Iterable[MissingEvent], rules: Rules, unseen: Mapping[str, int] = MappingProxyType({})
+    wanted: Iterable[MissingEvent],
+    rules: Rules,
+    unseen: Mapping[str, int] = MappingProxyType({}),
+    uncompared: Mapping[str, tuple[int, ...]] = MappingProxyType({}),
 ) -> CoveragePlan:
     """Return the steps, and what is left with the reasons. Each event goes to a relay once.
 
-    `unseen`: by relay, how many more ids it lacks of which no event is known.
+    `unseen`: by relay, how many more ids it lacks of which no event is known. `uncompared`: by
+    relay, the kinds that were not read to their end.
     """
     steps: list[CopyStep] = []
     left: Counter[tuple[str, SkipReason]] = Counter()
@@ -177,7 +191,7 @@ def planned(
             continue
         steps.append(CopyStep(one.relay, one.event))
     skipped = tuple((relay, why, number) for (relay, why), number in sorted(left.items()) if number)
-    return CoveragePlan(steps=tuple(steps), left=skipped)
+    return CoveragePlan(steps=tuple(steps), left=skipped, uncompared=dict(uncompared))
 
 
 def _in_order(wanted: Iterable[MissingEvent]) -> list[MissingEvent]:

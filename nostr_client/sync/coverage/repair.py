@@ -8,7 +8,7 @@ import msgspec
 
 from nostr_client.codecs.kinds import DELETION, VANISH
 from nostr_client.network.waiting import task_group
-from nostr_client.sync.coverage.gathering import lacking, recent, unseen
+from nostr_client.sync.coverage.gathering import lacking, recent, uncompared, unseen
 from nostr_client.sync.coverage.plan import Rules, planned
 from nostr_client.sync.memory import SETTLED, Side, place_of
 from nostr_client.sync.options import SyncOptions
@@ -121,7 +121,7 @@ async def prepared(
         dropped={url: await sent.times(url) for url in ids},
         refused={url: await refused_before(by_url[url], memory, ids[url]) for url in ids},
     )
-    return planned(wanted, rules, unseen(coverage))
+    return planned(wanted, rules, unseen(coverage), uncompared(coverage))
 
 
 async def refused_before(relay: Relay, memory: SyncMemory, ids: Sequence[str]) -> frozenset[str]:

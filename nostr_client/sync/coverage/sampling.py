@@ -57,7 +57,7 @@ async def sampled(
     while due := {relay: ids for relay in sorted(asked) if (ids := samples.due(relay))}:
         async with task_group() as group:
             tasks = {
-                relay: group.create_task(_fetched(relays[relay], set().union(*ids.values())))
+                relay: group.create_task(fetched(relays[relay], set().union(*ids.values())))
                 for relay, ids in due.items()
             }
         for relay, task in tasks.items():
@@ -69,11 +69,11 @@ async def sampled(
 
 async def exist(relay: Relay, ids: Collection[str], filter: Filter) -> bool:
     """Whether a relay sends an event of the filter for each id."""
-    found = await _fetched(relay, ids) or {}
+    found = await fetched(relay, ids) or {}
     return all(one in found and filter.matches(found[one]) for one in ids)
 
 
-async def _fetched(relay: Relay, ids: Collection[str]) -> dict[str, Event] | None:
+async def fetched(relay: Relay, ids: Collection[str]) -> dict[str, Event] | None:
     """Return the events of ids; None if the relay does not answer."""
     try:
         found = await events_by_id(relay, [bytes.fromhex(one) for one in ids])

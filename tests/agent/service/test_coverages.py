@@ -18,7 +18,9 @@ from agent.specs import CoverageSpec
 from nostr_client.codecs.event import EventTemplate
 from nostr_client.codecs.keys import KeySigner
 from nostr_client.codecs.nip19 import PublicKey
+from nostr_client.store.database import Database
 from nostr_client.sync.coverage import history
+from nostr_client.sync.coverage_report import HeldKind, KnownKind, RelayCoverage
 from tests.agent.service.kit import Running, an_agent, config_text, eventually
 from tests.faulty_relay import FaultyRelay
 from tests.negrelay import Invents, SpeaksNeg
@@ -152,6 +154,92 @@ async def test_an_alert_comes_once_and_not_by_what_is_unknown(tmp_path: Path) ->
             crossed = await database.read(lambda conn: state.crossed(conn, "coverage:home"))
             assert crossed == {"< 95 % on 1 relay"}
             assert len(alerts(out)) == 1
+
+
+async def test_where_no_event_is_known_no_share_is_and_no_alert_comes(tmp_path: Path) -> None:
+    out = tmp_path / "alerts"
+    line = f'alerts = [{{ when = "< 95 %", command = {appends(out)} }}]'
+    one, other = FaultyRelay(SpeaksNeg()), FaultyRelay(SpeaksNeg())
+    async with one, other, an_agent(tmp_path, [one.url, other.url], section(line)) as agent:
+        run = (await compared(agent)).run
+        assert run is not None
+        assert (run.known, run.complete) == (0, True)
+        assert [each.share for each in run.relays] == [None, None]
+        metrics = await agent.client.metrics()
+        assert "nostr_agent_coverage_share{" not in metrics
+        assert 'nostr_agent_coverage_relays_not_compared{coverage="home"} 0.0' in metrics
+        text = await nostr_client("coverage", "--store", f"{tmp_path}/store.db")
+        assert (text.code, "%" in text.out, "no event is known" in text.err) == (0, False, True)
+        digest = await agent.client.digest()
+        assert digest.coverages[0].lines == ["home: no event is known"]
+        one.events += NOTES
+        run = (await again(agent)).run
+        assert run is not None
+        assert [each.share for each in run.relays] == [1.0, 0.0]
+
+        async def came() -> bool:
+            return len(alerts(out)) == 1
+
+        await eventually(came)
+
+
+async def test_an_event_that_may_not_be_moved_fires_no_alert(tmp_path: Path) -> None:
+    protected, out = made(1, 90, ("-",)), tmp_path / "alerts"
+    line = f'alerts = [{{ when = "< 100 %", command = {appends(out)} }}]'
+    one = FaultyRelay(SpeaksNeg(), events=[*NOTES, protected])
+    other = FaultyRelay(SpeaksNeg(), events=NOTES)
+    async with one, other, an_agent(tmp_path, [one.url, other.url], section(line)) as agent:
+        run = (await compared(agent)).run
+        assert run is not None
+        assert (run.known, run.protected) == (21, 1)
+        assert [each.share for each in run.relays] == [1.0, 1.0]
+        text = await nostr_client("coverage", "--store", f"{tmp_path}/store.db")
+        assert "1 event protected by the author (NIP-70): not moved" in text.err
+        other.events.pop()
+        await again(agent)
+
+        async def came() -> bool:
+            return len(alerts(out)) == 1
+
+        await eventually(came)
+        assert alerts(out)[0]["below"] == [{"relay": other.url, "share": 19 / 20}]
+
+
+async def test_a_relay_that_is_away_looks_the_same_live_and_stored(tmp_path: Path) -> None:
+    """One form for what is not known: `?`, never `0?`."""
+    away = "ws://127.0.0.1:9"
+    async with FaultyRelay(SpeaksNeg(), events=NOTES) as one:
+        async with an_agent(tmp_path, [one.url, away], section()) as agent:
+            await compared(agent)
+        stored = await nostr_client("coverage", "--store", f"{tmp_path}/store.db")
+        args = ("-k", "1", "-k", "4", "-r", one.url, "-r", away)
+        live = await nostr_client("coverage", NPUB, *args, "--store", f"{tmp_path}/store.db")
+
+    def rows(text: str) -> list[list[str]]:
+        return [line.split() for line in text.splitlines() if line.startswith("ws")]
+
+    assert rows(stored.out) == rows(live.out) == [[one.url, "20", "100.0", "%"], [away, "?", "?"]]
+
+
+async def test_a_stored_share_that_is_not_known_has_a_reason(tmp_path: Path) -> None:
+    """A relay that was compared, of which it is not known what it should have; and one away."""
+    held = (HeldKind(kind=1, held=0, whole=True),)
+    run = schema.CoverageRun(
+        at=7.0,
+        author=OWN.pubkey,
+        kinds=(KnownKind(kind=1, known=3),),
+        relays=(
+            RelayCoverage(relay="wss://asked.example", share=None, kinds=held),
+            RelayCoverage(relay="wss://away.example", share=None, kinds=(), why="timed out"),
+        ),
+    )
+    async with await Database.open(tmp_path / "x.db", migrations=[history.COVERAGES]) as database:
+        await database.write(partial(history.add, name="home", run=run, question=""))
+    done = await nostr_client("coverage", "--store", f"{tmp_path}/x.db")
+    assert done.code == 0
+    assert "asked.example: what it should have is not known" in done.err
+    assert "away.example was not read to the end: timed out" in done.err
+    assert done.err.count("not known") == 1
 
 
 async def test_ids_that_one_relay_makes_up_fire_no_alert_about_another(tmp_path: Path) -> None:

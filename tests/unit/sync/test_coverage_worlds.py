@@ -15,6 +15,7 @@ from nostr_client.codecs.keys import stored_event
 from nostr_client.network.pool import RelayPool
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.sync.coverage import Coverage, Look, by_ids, look
+from nostr_client.sync.coverage.matrix import share
 from tests.worlds import behaviours, clock
 from tests.worlds.items import Item, Made, made
 from tests.worlds.people import START, signer
@@ -139,7 +140,10 @@ def check(seed: int, folder: Path) -> None:
             assert cell.held == truth.of(held.values(), kind), (seed, kind, url)
             assert found.lacking(url, kind) == frozenset(union - held.keys()), (seed, kind, url)
             assert found.held(url, kind) == len(union & held.keys())
+    owed = {key for key, one in truth.known.items() if one.kind in KINDS}
     for url, held in truth.held.items():
+        part = len(owed & held.keys()) / len(owed) if owed else None
+        assert share(found, url) == part, (seed, url)
         assert found.undeleted(url) == held.keys() & truth.deleted, (seed, url)
 
 

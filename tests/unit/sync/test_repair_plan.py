@@ -50,6 +50,10 @@ STAYS: dict[str, tuple[SkipReason, Event, bool, dict[str, object]]] = {
     "a deleted version": (SkipReason.DELETED, made(0), True,
         {"gone": DeletedIds(addresses={Coordinate(0, OWN.pubkey, ""): NOW})}),
     "before a vanish": (SkipReason.VANISHED, made(), True, {"vanishing": (VANISH,)}),
+    "a deletion from before a vanish": (SkipReason.VANISHED, made(5), True, {
+        "vanishing": (VANISH,)}),
+    "a vanish from others": (SkipReason.ELSEWHERE,
+        made(62, NOW - 5, ("relay", "wss://two.example")), True, {}),
     "dropped twice": (SkipReason.DROPPED, GONE, True, {"dropped": {URL: {GONE.id: 2}}}),
     "refused": (SkipReason.REFUSED, GONE, True, {"refused": {URL: frozenset({GONE.id})}}),
     "another's, to a stranger's relay": (SkipReason.FOREIGN, made(by=OTHER), False, {}),

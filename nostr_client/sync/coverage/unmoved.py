@@ -1,0 +1,94 @@
+"""Find the events that no repair moves: protected by their author (NIP-70), or expired (NIP-40).
+
+A relay need not have them, so they are no part of what it lacks. An id does not show it. So of the
+ids that a relay lacks, some events are looked up: in the store, then on the relays.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.private_kinds import is_protected, reposts_protected
+from nostr_client.store.rules import expiration
+from nostr_client.sync.coverage.sampling import fetched
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from nostr_client.codecs.event import Event
+    from nostr_client.network.relay import Relay
+    from nostr_client.store.base import EventStore
+    from nostr_client.sync.coverage.matrix import Coverage
+
+MOST: Final = 50
+"""Most events that one comparison downloads for this, about 30 kB. Where more are lacking, none is:
+the share of a relay is low, whatever a few of them are."""
+
+_MOST_STORED: Final = 5_000
+"""Events that one comparison reads in the store for this."""
+
+_BATCH: Final = 50
+"""Ids in one query of the store."""
+
+
+class Gap(NamedTuple):
+    """An event that some relay lacks, and the relays that have it."""
+
+    id: str
+    holders: Sequence[str]
+
+
+def is_kept_back(event: Event) -> bool:
+    """Whether an author keeps an event to the relays that he gave it to (NIP-70)."""
+    return is_protected(event) or reposts_protected(event)
+
+
+def is_expired(event: Event, now: int) -> bool:
+    """Whether an event had expired (NIP-40) at a time, in Unix seconds."""
+    ends = expiration(event)
+    return ends is not None and ends <= now
+
+
+def stays(event: Event, now: int) -> bool:
+    """Whether no repair moves an event."""
+    return is_kept_back(event) or is_expired(event, now)
+
+
+def unread(coverage: Coverage) -> list[Gap]:
+    """Return what relays lack of which only the id is known, the same order for the same ids."""
+    cells = [cell for row in coverage.cells.values() for cell in row.values()]
+    read = frozenset(coverage.events).union(*(one.held for one in cells if one.by == "events"))
+    ids: set[str] = set()
+    for relay in coverage.relays:
+        for kind in coverage.kinds:
+            ids |= coverage.lacking(relay, kind) or frozenset()
+    return [Gap(one, coverage.holders(one)) for one in sorted(ids - read)]
+
+
+async def looked_up(
+    gaps: Sequence[Gap], relays: Mapping[str, Relay], store: EventStore | None
+) -> list[Event]:
+    """Return events of gaps: those in the store, and the others if they are few.
+
+    `relays`: by the name in `Gap.holders`. A relay that does not answer is skipped. Raises
+    StoreError. Safe to cancel.
+    """
+    found = {one.id: one for one in await _stored([gap.id for gap in gaps[:_MOST_STORED]], store)}
+    left = [gap for gap in gaps if gap.id not in found]
+    if len(left) > MOST:
+        return list(found.values())
+    for name, relay in relays.items():
+        asked = [gap.id for gap in left if gap.id not in found and name in gap.holders]
+        if asked:
+            found |= await fetched(relay, asked) or {}
+    return list(found.values())
+
+
+async def _stored(ids: Sequence[str], store: EventStore | None) -> Iterable[Event]:
+    if store is None:
+        return []
+    found: list[Event] = []
+    for at in range(0, len(ids), _BATCH):
+        found += await store.query([Filter(ids=ids[at : at + _BATCH])])
+    return found
