@@ -262,7 +262,7 @@ class DerivedCheck:
         return from_store(self._conn, skip=self._damaged)
 
     def _walk(self, blocked: Tombstones | None) -> tuple[list[str], list[int], Sums]:
-        """Return dead events, events with wrong columns, and bucket sums of the expected tag rows."""
+        """Return dead events, events with wrong columns, and sums of the expected tag rows."""
         dead: list[str] = []
         columns: list[int] = []
         wanted: Sums = [[0] * BUCKETS, [0] * BUCKETS]

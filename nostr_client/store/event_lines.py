@@ -304,7 +304,7 @@ def _other_form(line: bytes, error: InvalidEvent) -> list[Event | InvalidEvent]:
 
 
 def _elements(line: bytes) -> list[bytes]:
-    """Return the events of an array or of an EVENT frame of a client or relay, else an empty list."""
+    """Return the events of an array or of a client's or relay's EVENT frame, else nothing."""
     if line.endswith((b"},", b"}")):  # "[" and the first event in one line
         return _objects(line[1:].removesuffix(b","))
     try:
