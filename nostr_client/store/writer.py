@@ -286,7 +286,7 @@ def _fail_all(jobs: Sequence[WriteJob], lost: BaseException) -> None:
 
 
 def _copy(error: BaseException) -> BaseException:
-    """Return a separate exception for each caller, because a shared one would share its traceback."""
+    """Return a copy for each caller, because callers would share the traceback of one exception."""
     if not isinstance(error, StoreError):
         return error
     copy = type(error)(*error.args)
