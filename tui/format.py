@@ -202,14 +202,14 @@ def milliseconds(n: float | None) -> str:
 
 
 def percent(part: float) -> str:
-    """A part of 1 without decimals, rounded down: less than all is not 100 %."""
-    return f"{math.floor(round(part * 100, 6))}%"
+    """A part of 1 without decimals, rounded down: only all is 100%, and only none 0%."""
+    return display.whole_percent(part).replace(" ", "")
 
 
 def percent_range(low: float, high: float, glyphs: Glyphs = UNICODE) -> str:
     """Two parts of 1 as a range without decimals, rounded outwards."""
-    most = math.ceil(round(high * 100, 6))
-    return f"{percent(low)[:-1]}{glyphs.dash}{most}%"
+    least, most = math.floor(round(low * 100, 6)), math.ceil(round(high * 100, 6))
+    return f"{least}{glyphs.dash}{most}%"
 
 
 def of(part: int, whole: int, width: int) -> str:

@@ -129,11 +129,11 @@ def text_of(crossing: Alert) -> str:
         return "\n".join(_fitting(watch.summary))
     if isinstance(watch, Covered):
         return f"{_words(watch)}; {crossing.when}"
-    number = "no number" if watch.figure is None else number_of(watch.figure)
-    unit = f" {watch.unit.replace('_', ' ')}" if watch.unit and watch.figure else ""
+    unit = (watch.unit or "").replace("_", " ")
+    number = "no number" if watch.figure is None else number_of(watch.figure, unit)
     why = "a relay's claim is not believed" if crossing.when == LIES else crossing.when
     who = f"; {newest_names(crossing.people, _MOST_PEOPLE)}" if crossing.people else ""
-    return f"{watch.spec.name}: {number}{unit}; {why}{who}"
+    return f"{watch.spec.name}: {number}; {why}{who}"
 
 
 def _fitting(lines: Sequence[str]) -> list[str]:
@@ -163,9 +163,11 @@ def _words(one: Covered) -> str:
     )
 
 
-def number_of(figure: Figure) -> str:
-    """A number, and how far it can be trusted."""
-    return f"{figure.value:,}" if figure.exact and not figure.as_said else said(figure)
+def number_of(figure: Figure, noun: str = "") -> str:
+    """A number, what it counts, and how far it can be trusted."""
+    if figure.exact and not figure.as_said:
+        return f"{figure.value:,} {noun}".rstrip()
+    return said(figure, noun)
 
 
 def _content(crossing: Alert) -> dict[str, Any]:

@@ -137,7 +137,9 @@ def parse_shortfall(text: str) -> Shortfall:
     found = _SHORTFALL.fullmatch(" ".join(text.split()))
     share, relays = (float(found[1]) / 100, int(found[2] or 1)) if found else (0.0, 0)
     if not 0 < share <= 1 or relays < 1:
-        raise InvalidInput(f'{text!r} is not "< N %" or "< N % on K relays"')
+        raise InvalidInput(
+            f'{text!r} is not "< N %" or "< N % on K relays": write for instance "< 95 %"'
+        )
     return Shortfall(share, relays)
 
 

@@ -204,7 +204,7 @@ def compared(one: Asserted, result: RelayFigures, now: float) -> str:
         return f"{who} {_WHY_NOT[one.status]}"
     when = "" if one.counted_at is None else f", counted {age(max(now - one.counted_at, 0))} ago"
     figure, unit = _figure(one, result)
-    shown = "relays gave no number" if figure is None else f"relays show {said(figure)} {unit}"
+    shown = "relays gave no number" if figure is None else f"relays show {said(figure, unit)}"
     return f"{who} asserts {one.value:,}{when}; {shown}{_difference(one.value, figure)}"
 
 

@@ -18,7 +18,7 @@ from nostr_client.cli.output import (
     print_json,
     say,
 )
-from nostr_client.cli.parameters import Seconds
+from nostr_client.cli.parameters import Percent, Seconds
 from nostr_client.cli.place import StoreOrAgent, place_option, store_option, the_agent
 from nostr_client.cli.questions import dry_run_option, from_option, listed, provider_option
 from nostr_client.cli.relays import chosen_relays, network_options, relay_option
@@ -81,11 +81,11 @@ def assertions() -> None:
 )
 @click.option(
     "--step",
-    type=click.FloatRange(0, 100),
+    type=Percent(),
     default=0.0,
     show_default=True,
     metavar="PERCENT",
-    help="Publish a number again if it changed by more than this share.",
+    help="Publish a number again if it changed by more than this, such as 5%.",
 )
 @click.option(
     "--rank-of",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from nostr_client.codecs.display import plural
+from nostr_client.codecs.display import percent_at_most, plural
 from nostr_client.errors import clip
 
 if TYPE_CHECKING:
@@ -32,12 +32,15 @@ class _Part(_FloatType):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
         text = str(value).strip()
+        bare = text.removesuffix("%").rstrip()
         try:
-            part = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+            number = float(bare)
         except ValueError:
-            self.fail(f"{text!r} is not a share, such as 10%", param, ctx)
+            self.fail(f"{text!r} is not a share: write for instance 10% or 0.1", param, ctx)
+        part = number / 100 if text.endswith("%") else number
         if not 0 < part < 1:
-            self.fail(f"{text!r} is not between 0 and 100 %", param, ctx)
+            hint = f"{bare}%" if 1 <= number < 100 and part == number else "for instance 10% or 0.1"
+            self.fail(f"{text!r} is not between 0% and 100%: write {hint}", param, ctx)
         return part
 
 
@@ -46,23 +49,34 @@ enough_option: Callable[[F], F] = click.option(
     type=_Part(),
     metavar="PART",
     help="Ask relays in the order of what they added before; stop when the rest add less than this "
-    "share of all people, such as 10%. Needs --store.",
+    "share of all people, such as 10% or 0.1. Needs --store.",
 )
 """`--enough`, a share from 0 to 1, or None."""
 
 
 def unasked_lines(left: Unasked) -> list[str]:
-    """Yield lines about the relays that were not asked."""
+    """Return lines about the relays that were not asked."""
     lines = []
     if left.known:
         together = "adds" if len(left.known) == 1 else "together add"
         lines.append(
-            f"not asked: {plural(len(left.known), 'relay')}, which {together} "
-            f"{100 * left.high:.0f} % at most: {_listed(left.known)}"
+            f"not asked: {plural(len(left.known), 'relay')}, which {together} {_bounds(left)}: "
+            f"{_listed(left.known)}"
         )
     if left.never:
-        lines.append(f"never asked, so unknown: {_listed(left.never)}")
+        lines.append(f"not asked, and no earlier answer shows what they add: {_listed(left.never)}")
+    if left.excluded:
+        lines.append(f"not asked, as their earlier answers look false: {_listed(left.excluded)}")
     return lines
+
+
+def _bounds(left: Unasked) -> str:
+    """Return what relays add at most: of people whom two relays give, and of all people."""
+    confirmed, every = percent_at_most(left.confirmed_high), percent_at_most(left.high)
+    return (
+        f"at most {confirmed} of the people whom two relays give, and at most {every} if people"
+        " whom one relay alone gives count too"
+    )
 
 
 def _listed(relays: tuple[str, ...]) -> str:

@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from nostr_client.cli.output import console, plain_table, say
+from nostr_client.codecs.display import whole_percent
 from nostr_client.errors import clip
 
 if TYPE_CHECKING:
@@ -57,6 +58,6 @@ def _print_matrix(pairs: dict[tuple[str, str], SharedPeople]) -> None:
 def _cell(one: SharedPeople) -> str:
     """Return text such as `1,204 (41 %)`, `~900 (30-52 %)` or `maybe none (0-4 %)`."""
     if one.exact:
-        return f"{one.people:,} ({100 * one.jaccard:.0f} %)"
+        return f"{one.people:,} ({whole_percent(one.jaccard)})"
     people = "maybe none" if one.noise else f"~{one.people:,}"
     return f"{people} ({math.floor(100 * one.low)}-{math.ceil(100 * one.high)} %)"

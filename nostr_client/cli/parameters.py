@@ -90,6 +90,23 @@ class Seconds(click.FloatRange):
         return found
 
 
+class Percent(_FloatType):
+    """A number of per cent from 0 to 100, given as `5` or `5%`."""
+
+    name = "percent"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        try:
+            number = float(str(value).strip().removesuffix("%"))
+        except ValueError:
+            number = math.nan
+        if not 0 <= number <= 100:
+            self.fail(f"{value!r} is not from 0% to 100%: write for instance 5%", param, ctx)
+        return number
+
+
 class Duration(_FloatType):
     """Seconds, given as `90s`, `15m`, `2h`, `1d` or `1w`."""
 

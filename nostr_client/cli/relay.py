@@ -19,6 +19,7 @@ from nostr_client.cli.place import StoreOrAgent, place_option, the_agent
 from nostr_client.cli.relay_check import check
 from nostr_client.cli.relay_rank import rank_relays
 from nostr_client.cli.relays import network_options, timeout_option
+from nostr_client.codecs.display import whole_percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -73,7 +74,7 @@ async def _relays(place: StoreOrAgent) -> list[Mapping[str, Any]]:
 def _row(one: Mapping[str, Any]) -> Iterable[object]:
     can = [name for name in ("count", "hll", "negentropy", "auth") if one["capabilities"][name]]
     latency = None if one["latency_ms"] is None else f"{one['latency_ms']:.0f} ms"
-    rate = f"{one['success_rate']:.0%}" if one["attempts"] else ""
+    rate = whole_percent(one["success_rate"]) if one["attempts"] else ""
     cells = (one["url"], one["status"], latency, rate, " ".join(can))
     return *cells, one["tasks"], one["failing"], one["last_error"]
 

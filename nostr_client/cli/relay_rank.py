@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -23,11 +23,20 @@ from nostr_client.cli.questions import (
 from nostr_client.cli.relays import network_options, timeout_option
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from nostr_client.count.claims import StoredExperience
     from nostr_client.network.outbox import ChosenRelays, RankedRelay
     from nostr_client.options import Options
+
+
+class _Ranking(NamedTuple):
+    """The relays that a count would ask, all in order, and why some of them may not be asked."""
+
+    chosen: ChosenRelays | None
+    ranked: list[RankedRelay]
+    refused: dict[str, str]
 
 
 @click.command("rank")
@@ -55,7 +64,8 @@ def rank_relays(
 
     Without a question: every relay that the stored questions were asked, and no relay is asked for
     it. The evidence comes from the stored claims: answers, refusals and failures of the last 7
-    days, and the people that relays showed in the last 30. Exit code 3 if there is no relay to ask.
+    days, and the people that relays showed in the last 30. A relay that may not be asked is the
+    last, with the reason. Exit code 3 if WHAT about TARGET leads to no relay at all.
     """
     if (what is None) is not (target is None):
         raise click.UsageError("give WHAT and TARGET, or neither")
@@ -64,17 +74,15 @@ def rank_relays(
     if target is not None:
         (target,) = with_keys([target], how["network"])
     ranking = _rank(StoreOrAgent(store).there, what, target, **how)
-    chosen, ranked = run_async(ranking)
+    chosen, ranked, refused = run_async(ranking)
     if as_json:
-        print_json([_as_dict(n, one, chosen) for n, one in enumerate(ranked, 1)])
+        print_json([_as_dict(n, one, chosen, refused) for n, one in enumerate(ranked, 1)])
     else:
-        _show(ranked, chosen)
-    ctx.exit(NO_RELAY if chosen is not None and not chosen.relays else OK)
+        _show(ranked, chosen, refused)
+    ctx.exit(NO_RELAY if chosen is not None and not (chosen.relays or ranked) else OK)
 
 
-async def _rank(
-    path: Path, what: str | None, target: str | None, **how: Any
-) -> tuple[ChosenRelays | None, list[RankedRelay]]:
+async def _rank(path: Path, what: str | None, target: str | None, **how: Any) -> _Ranking:
     """Read a store's file, also beside the agent that writes it."""
     from nostr_client.count.claims import CLAIMS, StoredExperience
     from nostr_client.errors import SchemaTooOld
@@ -93,7 +101,8 @@ async def _rank(
         if what is not None and target is not None:
             return await _considered(known, what, target, **how)
         urls = [] if known is None else await known.relays()
-        return None, rank(urls, {} if known is None else await known.evidence(urls, ""))
+        ranked = rank(urls, {} if known is None else await known.evidence(urls, ""))
+        return _Ranking(None, ranked, {})
 
 
 async def _considered(
@@ -107,7 +116,7 @@ async def _considered(
     monitors: tuple[str, ...],
     timeout: float,
     network: Options,
-) -> tuple[ChosenRelays, list[RankedRelay]]:
+) -> _Ranking:
     from dataclasses import replace
 
     from nostr_client.count import canonical
@@ -121,12 +130,18 @@ async def _considered(
     async with RelayPool(options=network) as pool:
         fetch = PoolFetch(pool, choice, timeout)
         finder = RelayFinder(fetch, choice, now=time.time, experience=known)
-        return await finder.ranked(target_of(canonical(what, target)))
+        chosen, ranked = await finder.ranked(target_of(canonical(what, target)))
+    refused = {one.relay: why for one in ranked if (why := choice.objection(one.relay))}
+    return _Ranking(chosen, ranked, refused)
 
 
-def _as_dict(place: int, one: RankedRelay, chosen: ChosenRelays | None) -> dict[str, Any]:
+def _as_dict(
+    place: int, one: RankedRelay, chosen: ChosenRelays | None, refused: Mapping[str, str]
+) -> dict[str, Any]:
     found = one.evidence
-    asked = {} if chosen is None else {"chosen": one.relay in chosen.relays}
+    asked: dict[str, Any] = {}
+    if chosen is not None:
+        asked = {"chosen": one.relay in chosen.relays, "not_asked": refused.get(one.relay)}
     return asked | {
         "place": place,
         "relay": one.relay,
@@ -142,10 +157,12 @@ def _as_dict(place: int, one: RankedRelay, chosen: ChosenRelays | None) -> dict[
     }
 
 
-def _show(ranked: list[RankedRelay], chosen: ChosenRelays | None) -> None:
+def _show(
+    ranked: list[RankedRelay], chosen: ChosenRelays | None, refused: Mapping[str, str]
+) -> None:
     asked = () if chosen is None else chosen.relays
     rows = [
-        (f"{n}{'*' if one.relay in asked else ''}", one.relay, one.why)
+        (f"{n}{'*' if one.relay in asked else ''}", one.relay, _why(one, refused))
         for n, one in enumerate(ranked, 1)
     ]
     if rows:
@@ -154,3 +171,8 @@ def _show(ranked: list[RankedRelay], chosen: ChosenRelays | None) -> None:
         say(chosen.lack or "* is asked")
     elif not rows:
         say("no relay was asked yet: count with --store first")
+
+
+def _why(one: RankedRelay, refused: Mapping[str, str]) -> str:
+    reason = refused.get(one.relay)
+    return one.why if reason is None else f"a count does not ask it: {reason}; {one.why}"

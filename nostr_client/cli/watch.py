@@ -39,7 +39,7 @@ from nostr_client.cli.relays import proxy_option, relay_option
 from nostr_client.cli.watch_file import watches_at
 from nostr_client.cli.watch_people import people
 from nostr_client.cli.watchrun import NO_WATCHES, run
-from nostr_client.codecs.display import duration, plural
+from nostr_client.codecs.display import duration, plural, whole_percent
 from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -263,7 +263,7 @@ def say_claims(found: CountReport) -> None:
         (
             one.relay, one.status, one.method, one.count, one.estimate,
             "left out" if one.excluded else ", ".join(one.used),
-            None if one.share is None else f"{one.share:.0%}", "; ".join(one.reasons),
+            None if one.share is None else whole_percent(one.share), "; ".join(one.reasons),
         )
         for one in found.relays
     )  # fmt: skip

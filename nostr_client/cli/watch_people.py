@@ -70,7 +70,7 @@ def _print(found: People) -> None:
     if found.more:
         say(f"and {found.more:,} more before them")
     if found.unnamed is not None:
-        say(f"without names, from registers alone: {said(found.unnamed)} more")
+        say(f"without names, from registers alone: {said(found.unnamed, 'other people')}")
 
 
 def as_dict(found: People) -> dict[str, Any]:

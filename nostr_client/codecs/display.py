@@ -73,9 +73,20 @@ def roughly(number: float) -> str:
 
 
 def percent(part: float) -> str:
-    """Return a part from 0 to 1 as `99.9 %`, rounded down: less than all is never shown as all."""
+    """Return a part from 0 to 1 as `99.9 %`, rounded down: only all is 100.0 %, only none 0.0 %."""
     tenths = math.floor(round(part * 1000, 6))
-    return f"{tenths // 10}.{tenths % 10} %"
+    return "<0.1 %" if part > 0 and not tenths else f"{tenths // 10}.{tenths % 10} %"
+
+
+def whole_percent(part: float) -> str:
+    """Return a part from 0 to 1 as `99 %`, rounded down: only all is 100 %, only none 0 %."""
+    whole = math.floor(round(part * 100, 6))
+    return "<1 %" if part > 0 and not whole else f"{whole} %"
+
+
+def percent_at_most(part: float) -> str:
+    """Return the upper end of a part from 0 to 1 as `99 %`, rounded up, so that it stays true."""
+    return f"{math.ceil(round(part * 100, 6))} %"
 
 
 def age(seconds: float) -> str:
@@ -106,21 +117,22 @@ def sparkline(values: Sequence[int], blocks: str = BLOCKS) -> str:
     return "".join(blocks[(one - least) * top // span if span else top // 2] for one in values)
 
 
-def said(figure: ShownFigure) -> str:
-    """A figure with how sure it is."""
+def said(figure: ShownFigure, noun: str = "") -> str:
+    """A figure with how sure it is, and what it counts: `5 or more events, as relays say`."""
+    what = f" {noun}" if noun else ""
     words = as_said(figure)
     if words:
-        return f"{figure.value:,}, {words}"
+        return f"{figure.value:,}{what}, {words}"
     if figure.exact:
-        return f"{figure.value:,} (exact)"
+        return f"{figure.value:,} (exact){what}"
     if figure.high is None:
         if figure.low == figure.value:
-            return f"at least {figure.value:,}"
+            return f"at least {figure.value:,}{what}"
         sure = f", at least {figure.low:,}" if figure.low else ""
-        return f"{figure.value:,} or more, as relays say{sure}"
+        return f"{figure.value:,} or more{what}, as relays say{sure}"
     if figure.low == figure.high:
-        return f"about {figure.value:,}"
-    return f"about {figure.value:,} ({figure.low:,} to {figure.high:,})"
+        return f"about {figure.value:,}{what}"
+    return f"about {figure.value:,} ({figure.low:,} to {figure.high:,}){what}"
 
 
 def as_said(figure: ShownFigure) -> str:

@@ -14,7 +14,7 @@ from nostr_client.errors import InvalidInput
 from nostr_client.network.outbox.evidence import TURN
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from nostr_client.count.asking import CountOptions
     from nostr_client.count.enough import Unasked
@@ -37,15 +37,21 @@ async def count_enough(
     `line`: the share of all people below which the rest is not asked, such as 0.1. Each batch has
     the deadline of a count. Earlier answers come from the counter's book, and so does what orders
     relays that seem to add alike; a relay without any is asked. The number is a lower bound if a
-    relay was not asked. A line below 5 % needs the answers of all relays to 20 other questions of
-    the last month. Raises InvalidInput if the line is finer than these measure, for a question
-    without registers, and without stored claims; StoreError. Safe to cancel.
+    relay was not asked. A relay whose earlier answer the trust tests leave out of the number is not
+    asked while that answer is kept, and bounds nothing. A line below 5 % needs the answers of all
+    relays to 20 other questions of the last month. Raises InvalidInput if the line is finer than
+    these measure, for a question without registers, and without stored claims; StoreError. Safe to
+    cancel.
     """
     others = await counter.other_questions(query)
     _check(counter, query, line, others.with_all([relay.url for _, relay in relays]))
     earlier = await counter.earlier_claims(query, [relay.url for _, relay in relays])
     known = {url: _people(claim, query) for url, claim in earlier.items()}
     order = await counter.ranked(query, [relay.url for _, relay in relays])
+    excluded = _excluded(counter, query, earlier)
+    if len(excluded) == len(order):
+        excluded = set()
+    order = [url for url in order if url not in excluded]
     said = {url: people for url in order if (people := known.get(url)) is not None}
     chooser = RelayPicker(
         said,
@@ -64,18 +70,21 @@ async def count_enough(
         )
         claims.update(found)
         instead.update(stood_in)
-        for url in batch:
-            chooser.answered(url, _people(instead.get(url, claims[url]), query))
+        used = claims | instead
+        lying = _excluded(counter, query, earlier | used)
+        for url, claim in used.items():
+            chooser.answered(url, None if url in lying else _people(claim, query))
     ordered = [(url, claims[url]) for url in by_url if url in claims]
     result = counter.result(query, *merge_input(ordered, instead))
-    return _with_left(result, chooser.left)
+    left = msgspec.structs.replace(chooser.left, excluded=tuple(sorted(excluded)))
+    return _with_left(result, left)
 
 
 def _check(counter: CountEngine, query: Query, line: float, questions: int) -> None:
     """Raise InvalidInput for what cannot be promised; `questions`: others with all relays."""
     finest = FINEST if questions < LEAST_QUESTIONS else FINEST_BY_OTHERS
     if not 0 < line < 1:
-        raise InvalidInput(f"the line is a share between 0 and 100 %, not {line:.0%}")
+        raise InvalidInput(f"the line is a share between 0 and 1, such as 0.1 for 10 %, not {line}")
     if line < FINEST_BY_OTHERS:
         raise InvalidInput(
             f"no line below {FINEST_BY_OTHERS:.0%} can be promised: leave it out, and all relays"
@@ -94,13 +103,27 @@ def _check(counter: CountEngine, query: Query, line: float, questions: int) -> N
         raise InvalidInput("earlier answers of relays decide what is enough: give a store")
 
 
+def _excluded(counter: CountEngine, query: Query, claims: Mapping[str, Claim]) -> set[str]:
+    """Return the relays, by normalised URL, whose registers the trust tests do not believe."""
+    parts = counter.result(query, list(claims.values())).merged.parts
+    used = {part.relay for part in parts if "registers" in part.used}
+    return {
+        url
+        for url, claim in claims.items()
+        if claim.answered
+        and claim.reading is None
+        and claim.registers is not None
+        and claim.relay not in used
+    }
+
+
 def _people(claim: Claim, query: Query) -> bytes | None:
     return sketch_of(claim, query.offset) if claim.answered else None
 
 
 def _with_left(result: CountResult, left: Unasked) -> CountResult:
     """Return the result with the relays that were not asked; its numbers are lower bounds then."""
-    if not (left.known or left.never):
+    if not left.relays:
         return msgspec.structs.replace(result, unasked=left)
     merged: Merged = msgspec.structs.replace(
         result.merged,

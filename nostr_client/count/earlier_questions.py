@@ -51,19 +51,19 @@ class EarlierQuestions:
         """Return how many questions have all of these relays."""
         return sum(all(url in one for url in relays) for one in self._questions)
 
-    def bound(self, now: Registers, left: Collection[str]) -> float | None:
+    def bound(self, now: Registers, left: Collection[str], *, alone: bool = False) -> float | None:
         """Return the share that the relays `left` add at most to the others.
 
-        `now`: the registers of all relays in this question. None if too few questions have all of
-        them, or if this one is unlike those.
+        `now`: the registers of all relays in this question. `alone`: as for `added`. None if too
+        few questions have all of them, or if this one is unlike those.
         """
         gains = [
             gain
             for one in self._questions
             if all(url in one for url in now)
-            and (gain := added({url: one[url] for url in now}, left)) is not None
+            and (gain := added({url: one[url] for url in now}, left, alone=alone)) is not None
         ]
-        own = added(now, left)
+        own = added(now, left, alone=alone)
         if len(gains) < LEAST_QUESTIONS or own is None:
             return None
         mean, spread = fmean(gains), stdev(gains)
@@ -73,13 +73,15 @@ class EarlierQuestions:
         return mean + _Z * spread * (1 + 1 / math.sqrt(len(gains))) + rare
 
 
-def added(registers: Registers, left: Collection[str]) -> float | None:
+def added(registers: Registers, left: Collection[str], *, alone: bool = False) -> float | None:
     """Return the share of all people that only the relays `left` have, as registers show it.
 
-    Of those only people whom another relay also has count. None if the people are too few.
+    Of those only people whom another relay also has count; `alone`: also people whom one relay
+    alone has. None if the people are too few.
     """
     asked = hll.merge(*(one for url, one in registers.items() if url not in left))
-    people = hll.estimate(whole := confirmed(asked, registers.values()))
+    whole = hll.merge(*registers.values()) if alone else confirmed(asked, registers.values())
+    people = hll.estimate(whole)
     if whole == hll.EMPTY or not LEAST_PEOPLE <= people < math.inf:
         return None
     return max(0.0, 1.0 - hll.estimate(asked) / people)

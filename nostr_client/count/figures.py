@@ -135,7 +135,7 @@ class Within(msgspec.Struct, frozen=True, kw_only=True):
     def line(self, names: Mapping[str, str]) -> str:
         """Return the figure as a line of text; `names` of people by key, as from `names_of`."""
         web = f"within {person(self.key, names)}:{self.depth}"
-        number = "not known" if self.figure is None else f"{said(self.figure)} distinct authors"
+        number = "not known" if self.figure is None else said(self.figure, "distinct authors")
         return f"{web} ({plural(self.people, 'person', 'people')}): {number}{self._lacking}"
 
     @property
@@ -193,7 +193,7 @@ class CountReport(msgspec.Struct, frozen=True, kw_only=True):
         if self.figure is None:
             return f"{name}: not known ({answered})"
         unit = "events" if self.unit == "events" else "distinct authors"
-        return f"{name}: {said(self.figure)} {unit} ({answered})"
+        return f"{name}: {said(self.figure, unit)} ({answered})"
 
 
 class SharedPeople(msgspec.Struct, frozen=True, kw_only=True):

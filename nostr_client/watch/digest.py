@@ -230,7 +230,7 @@ def _number(one: WatchDigest) -> str:
     if one.now is None:
         return "not known yet"
     unit = "events" if one.now.unit == "events" else "distinct authors"
-    return f"{said(one.now.figure)} {unit}"
+    return said(one.now.figure, unit)
 
 
 def _change(one: WatchDigest) -> str:

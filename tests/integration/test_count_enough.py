@@ -47,7 +47,7 @@ async def test_the_second_count_asks_few_and_says_who_was_not_asked(tmp_path: Pa
         assert relays[0].url in {claim.relay for claim in second.relays}
         assert second.answered < 5
         assert second.answered + len(second.unasked.known) == 5
-        assert second.unasked.high < 0.1
+        assert second.unasked.confirmed_high <= second.unasked.high < 0.1
         assert second.lower_bound
         assert not second.exact
         args = [arg for url in urls for arg in ("-r", url)]
@@ -56,11 +56,51 @@ async def test_the_second_count_asks_few_and_says_who_was_not_asked(tmp_path: Pa
         )
         assert done.code == 0, done.err
         assert "not asked: " in done.out
+        assert "of the people whom two relays give" in done.out
         done = await nostr_client(
             "count", "followers", NPUB, *args, "--enough", "10%", "--store", f"{tmp_path}/s.db",
             "--json",
         )  # fmt: skip
         assert json.loads(done.out)["unasked"]["known"]
+
+
+async def test_relays_without_common_people_are_all_asked_again(tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        relays = [
+            await stack.enter_async_context(
+                FaultyRelay(Sketches(), events=[follow(i) for i in part])
+            )
+            for part in (range(200), range(200, 600))
+        ]
+        urls = [one.url for one in relays]
+        async with NostrClient(urls, store=tmp_path / "s.db") as client:
+            await client.count(count.followers(NPUB), enough=0.1)
+            second = await client.count(count.followers(NPUB), enough=0.1)
+        assert second.answered == 2
+        assert second.unasked is not None
+        assert second.unasked.relays == ()
+
+
+async def test_a_relay_whose_earlier_answer_is_excluded_is_not_asked_and_bounds_nothing(
+    tmp_path: Path,
+) -> None:
+    people = [range(200)] * 4
+    async with AsyncExitStack() as stack:
+        relays = [
+            await stack.enter_async_context(
+                FaultyRelay(Sketches(), events=[follow(i) for i in part])
+            )
+            for part in (*people, range(200, 2_000))
+        ]
+        urls = [one.url for one in relays]
+        async with NostrClient(urls, store=tmp_path / "s.db") as client:
+            first = await client.count(count.followers(NPUB), enough=0.1)
+            assert first.merged.excluded or "left out" in str(first.merged.parts)
+            second = await client.count(count.followers(NPUB), enough=0.1)
+        assert second.unasked is not None
+        assert second.unasked.excluded == (urls[-1],)
+        assert second.answered == 1
+        assert second.unasked.high < 0.1
 
 
 async def test_what_cannot_be_told_is_refused(tmp_path: Path) -> None:
@@ -75,8 +115,14 @@ async def test_what_cannot_be_told_is_refused(tmp_path: Path) -> None:
                 await client.count(count.followers(NPUB), enough=0.01)
             with pytest.raises(InvalidInput, match="registers"):
                 await client.count(count.zaps(NPUB), enough=0.1)
-        done = await nostr_client("count", "followers", NPUB, "-r", relay.url, "--enough", "much")
-        assert done.code == 2
+        for text, hint in (
+            ("much", "write for instance 10% or 0.1"),
+            ("10", "write 10%"),
+            ("150%", "write for instance 10% or 0.1"),
+        ):
+            done = await nostr_client("count", "followers", NPUB, "-r", relay.url, "--enough", text)
+            assert done.code == 2
+            assert hint in " ".join(done.err.split())
 
 
 async def test_a_finer_line_needs_other_questions_that_all_relays_answered(tmp_path: Path) -> None:

@@ -76,8 +76,8 @@ async def test_the_command_ranks_what_was_asked_and_says_why(tmp_path: Path) -> 
     assert found[-1]["relay"] == GONE[0]
     assert (found[-1]["answered"], found[-1]["failed"]) == (0, 1)
     done = await nostr_client("relay", "rank", "--store", path)
-    assert "answered 1 of 1 time this week" in done.out
-    assert "answered 0 of 1 time this week" in done.out
+    assert "answered 1 of 1 question this week (each counts once a day)" in done.out
+    assert "answered 0 of 1 question this week (each counts once a day)" in done.out
 
 
 async def test_the_command_shows_which_relays_a_count_would_ask(tmp_path: Path) -> None:
@@ -103,3 +103,42 @@ async def test_the_command_shows_which_relays_a_count_would_ask(tmp_path: Path) 
         assert done.code == 2
         done = await nostr_client("relay", "rank", "followers", "--store", path)
         assert done.code == 2
+
+
+async def test_a_relay_that_may_not_be_asked_is_named_and_is_no_failure(tmp_path: Path) -> None:
+    path, private = str(tmp_path / "s.db"), "ws://10.0.0.1"
+    async with NostrClient(GONE[:1], store=path, timeout=1) as client:
+        await client.count(count.followers(NPUB))
+    for urls, chosen in (([private], [False]), ([private, GONE[1]], [True, False])):
+        async with FaultyRelay(events=[listed(*urls)]) as index:
+            args = ("relay", "rank", "followers", NPUB, "--indexer", index.url, "--store", path)
+            done = await nostr_client(*args, "--json")
+            assert done.code == 0, done.err
+            found = json.loads(done.out)
+            assert [one["chosen"] for one in found] == chosen
+            assert (found[-1]["relay"], found[-1]["not_asked"]) == (
+                private,
+                "10.0.0.1 is not a public address",
+            )
+            done = await nostr_client(*args)
+            assert done.code == 0, done.err
+            assert "a count does not ask it: 10.0.0.1 is not a public address" in " ".join(
+                done.out.split()
+            )
+    async with FaultyRelay() as index:
+        args = ("relay", "rank", "followers", NPUB, "--indexer", index.url, "--store", path)
+        done = await nostr_client(*args)
+        assert done.code == 3
+        assert "no relay to ask" in done.err
+
+
+async def test_an_answer_counts_once_a_day_and_the_command_says_so(tmp_path: Path) -> None:
+    path = str(tmp_path / "s.db")
+    async with (
+        FaultyRelay(Sketches(), events=[follow(1)]) as relay,
+        NostrClient([relay.url], store=path) as client,
+    ):
+        for _ in range(5):
+            await client.count(count.followers(TARGET))
+    done = await nostr_client("relay", "rank", "--store", path)
+    assert "answered 1 of 1 question this week (each counts once a day)" in done.out

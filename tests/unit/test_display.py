@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nostr_client.codecs import display
+from nostr_client.count.merge import Figure
 from nostr_client.errors import InvalidInput
+from tui import format
 
 
 @pytest.mark.parametrize(
@@ -26,7 +28,7 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
         display.seconds(text)
 
 
-@given(st.integers(1, 10**9))
+@given(st.integers(1, 10**6))
 def test_a_duration_is_written_as_it_is_read(milliseconds: int) -> None:
     assert display.seconds(display.duration(milliseconds / 1000)) == pytest.approx(
         milliseconds / 1000
@@ -53,10 +55,51 @@ def test_a_sparkline_has_a_block_for_each_value_between_its_ends(values: list[in
 
 @pytest.mark.parametrize(
     ("part", "text"),
-    [(0.0, "0.0 %"), (0.57, "57.0 %"), (0.9999, "99.9 %"), (1.0, "100.0 %"), (15 / 21, "71.4 %")],
+    [
+        (0.0, "0.0 %"),
+        (0.0004, "<0.1 %"),
+        (0.57, "57.0 %"),
+        (0.9999, "99.9 %"),
+        (1.0, "100.0 %"),
+        (15 / 21, "71.4 %"),
+    ],
 )
 def test_a_part_is_rounded_down(part: float, text: str) -> None:
     assert display.percent(part) == text
+
+
+@given(st.integers(1, 10**6), st.data())
+def test_only_all_is_all_and_only_none_is_none(whole: int, data: st.DataObject) -> None:
+    some = data.draw(st.integers(0, whole))
+    for shown in (
+        display.percent(some / whole),
+        display.whole_percent(some / whole),
+        format.percent(some / whole),
+    ):
+        number = shown.removesuffix("%").rstrip()
+        assert (number in ("100", "100.0")) == (some == whole)
+        assert (number in ("0", "0.0")) == (some == 0)
+    most = float(display.percent_at_most(some / whole).removesuffix(" %"))
+    assert most + 1e-5 >= 100 * some / whole
+    assert most < 100 * some / whole + 1
+
+
+FIGURES = st.builds(
+    Figure,
+    value=st.integers(0, 2000),
+    low=st.integers(0, 2000),
+    high=st.none() | st.integers(0, 2000),
+    exact=st.booleans(),
+    lower_bound=st.booleans(),
+    as_said=st.booleans(),
+)
+
+
+@given(FIGURES)
+def test_what_a_figure_counts_stands_before_who_says_it(figure: Figure) -> None:
+    text = display.said(figure, "events")
+    assert text.replace(" events", "") == display.said(figure)
+    assert ", as" not in text.partition(" events")[0]
 
 
 @given(st.integers() | st.floats())

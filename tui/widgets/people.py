@@ -67,5 +67,6 @@ def beyond(found: People) -> str:
     """What a list of people does not show; "" where it shows all."""
     more = [f"and {found.more:,} more"] if found.more else []
     if found.unnamed is not None:
-        more.append(f"without names, from registers alone: {said(found.unnamed)} more")
+        unnamed = said(found.unnamed, "other people")
+        more.append(f"without names, from registers alone: {unnamed}")
     return ", ".join(more)

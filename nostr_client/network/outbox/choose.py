@@ -231,9 +231,10 @@ def choose_many(
 
     Each target keeps up to `choice.most` relays of its own list, those that other targets name as
     well before those that it names alone, so that connections are shared. `most_relays` bounds
-    the relays from lists in all; a target that none of them serves gets the user's own and the
-    defaults. `also`, `evidence` and `current` by target, as for `choose`. With evidence every
-    target has at least as many relays of its list as without it, and no more are needed in all.
+    the relays from lists and from `also` in all; a target that none of them serves gets the user's
+    own and the defaults. `also`, `evidence` and `current` by target, as for `choose`. With evidence
+    every target has at least as many relays of its list as without it, and no more are needed in
+    all.
     """
     checked = {target: _acceptable(urls, choice.own, choice) for target, urls in named.items()}
     wanted = {target: found[0] for target, found in checked.items()}
@@ -249,9 +250,10 @@ def choose_many(
     used = {url for urls in given.values() for url in urls}
     out = {}
     for target, (_, refused) in checked.items():
-        more = list(also.get(target, ()))
-        if most_relays is not None and len(used) >= most_relays:
-            more = [url for url in more if url in used]
+        more = _acceptable(also.get(target, ()), choice.own, choice)[0]
+        if most_relays is not None:
+            fresh = _ranked((u for u in more if u not in used), evidence, current.get(target, ()))
+            more = [*(u for u in more if u in used), *fresh[: max(most_relays - len(used), 0)]]
         chosen = choose(
             given[target],
             choice,

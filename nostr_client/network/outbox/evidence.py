@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from nostr_client import hll
-from nostr_client.codecs.display import plural
+from nostr_client.codecs.display import plural, whole_percent
 from nostr_client.codecs.relay_url import host_of
 
 if TYPE_CHECKING:
@@ -173,14 +173,15 @@ def _reasons(one: RankedRelay) -> Iterable[str]:
     found = one.evidence
     asked = found.answered + found.refused + found.failed
     if asked:
-        yield f"answered {found.answered} of {plural(asked, 'time')} this week"
+        questions = plural(asked, "question")
+        yield f"answered {found.answered} of {questions} this week (each counts once a day)"
     if found.refused:
         yield f"refused {found.refused}"
     if found.latency_ms is not None:
         yield f"{found.latency_ms:.0f} ms"
     if one.holds is not None and one.adds is not None:
-        yield f"shows ~{100 * one.holds:.0f} % of confirmed people"
-        yield f"adds ~{100 * one.adds:.0f} %"
+        yield f"shows ~{whole_percent(one.holds)} of confirmed people"
+        yield f"adds ~{whole_percent(one.adds)}"
     if not found.is_known:
         yield "no answer and no failure is known"
     if found.live:

@@ -241,15 +241,18 @@ class RelayFinder:
     async def ranked(self, target: OutboxTarget) -> tuple[ChosenRelays, list[RankedRelay]]:
         """Return the relays of a target, and all that were considered for it, best first.
 
-        Those of its author's list come first, then those of people who usually answer.
+        Those of its author's list come first, then those of people who usually answer, then those
+        that may not be asked (`RelayChoice.objection`).
         """
         targets = {"": target}
         found = await self._candidates(targets)
         listed, added = found.named[""], found.also.get("", ())
-        return self._chosen(targets, found)[""], [
-            *rank(listed, found.evidence),
-            *rank([url for url in added if url not in listed], found.evidence),
-        ]
+        parts: tuple[list[str], ...] = [], [], []
+        for url in dict.fromkeys((*listed, *added)):
+            mine = url in self._choice.own or self._choice.objection(url) is None
+            parts[(url not in listed) if mine else 2].append(url)
+        ranked = [one for part in parts for one in rank(part, found.evidence)]
+        return self._chosen(targets, found)[""], ranked
 
     async def _candidates(self, targets: Mapping[str, OutboxTarget]) -> _Candidates:
         """Find what the relays of targets are chosen from."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pytest
@@ -11,19 +11,57 @@ from nostr_client import hll
 from nostr_client.count.earlier_questions import LEAST_QUESTIONS, EarlierQuestions, added
 from nostr_client.count.enough import FINEST, RelayPicker
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 OFFSET = 10
 
 
 class Outcome(NamedTuple):
     """Of one world: the part of all people that the asked relays have, and how many were asked.
 
-    `added`: the part that those not asked add of people on two relays at least; `high`: its bound.
+    `added`: the part that those not asked add of people on two relays at least; `confirmed_high`:
+    its bound. `high`: the bound of the part of all people that they add. `stopped`: some were left.
     """
 
     share: float
     added: float
     asked: int
     high: float
+    confirmed_high: float
+    stopped: bool
+
+    @property
+    def covers(self) -> bool:
+        """Whether both bounds hold."""
+        return self.added <= self.confirmed_high and 1 - self.share <= self.high
+
+
+def run(chooser: RelayPicker, known: Mapping[str, bytes]) -> list[str]:
+    """Ask relays, which answer as before, until it is enough; return those that were asked."""
+    asked: list[str] = []
+    while batch := chooser.next():
+        asked += batch
+        for url in batch:
+            chooser.answered(url, known[url])
+    return asked
+
+
+def outcome(chooser: RelayPicker, asked: list[str], held: Mapping[str, np.ndarray]) -> Outcome:
+    """Compare a run with who is on which relay. Inventions are nobody, and are not in `held`."""
+    people = list(held.values())
+    union, twice = np.logical_or.reduce(people), np.sum(people, axis=0) >= 2
+    got = np.logical_or.reduce([held[url] for url in asked])
+    left = chooser.left
+    assert sorted((*asked, *left.known)) == sorted(held)
+    return Outcome(
+        share=float((got & union).sum() / max(union.sum(), 1)),
+        added=float((twice & ~got).sum() / max(twice.sum(), 1)),
+        asked=len(asked),
+        high=left.high,
+        confirmed_high=left.confirmed_high,
+        stopped=bool(left.known),
+    )
 
 
 def world(seed: int, line: float, relays: int = 14) -> Outcome:
@@ -34,26 +72,14 @@ def world(seed: int, line: float, relays: int = 14) -> Outcome:
     held = {f"r{i}": rng.random(n) < part for i, part in enumerate(rng.beta(0.7, 1.2, relays))}
     known = {url: hll.from_raw(keys[mask], OFFSET) for url, mask in held.items()}
     chooser = RelayPicker(known, [], line)
-    asked: list[str] = []
-    while batch := chooser.next():
-        asked += batch
-        for url in batch:
-            chooser.answered(url, known[url])
-    union = np.logical_or.reduce(list(held.values()))
-    got = np.logical_or.reduce([held[url] for url in asked])
-    left = chooser.left
-    assert sorted((*asked, *left.known)) == sorted(held)
-    twice = np.sum(list(held.values()), axis=0) >= 2
-    added = (twice & ~got).sum() / max((twice | got).sum(), 1)
-    return Outcome(float(got.sum() / max(union.sum(), 1)), float(added), len(asked), left.high)
+    return outcome(chooser, run(chooser, known), held)
 
 
 def check(worlds: range) -> None:
     outcomes = [world(seed, 0.10) for seed in worlds]
     within = np.mean([one.share >= 0.9 for one in outcomes])
-    bounded = np.mean([one.added <= one.high for one in outcomes])
     assert within >= 0.95
-    assert bounded >= 0.95
+    assert np.mean([one.covers for one in outcomes]) >= 0.95
     assert np.mean([one.asked for one in outcomes]) < 8
 
 
@@ -64,6 +90,55 @@ def test_enough_is_within_its_line_in_150_worlds() -> None:
 @pytest.mark.long
 def test_enough_is_within_its_line_in_1000_worlds() -> None:
     check(range(150, 1_150))
+
+
+def niches(seed: int, inventors: int) -> Outcome:
+    """Relays with people of their own, whom no other or hardly any other has; nobody is excluded.
+
+    Inventors show up to 50 times as many people as there are, and some of the real ones.
+    """
+    rng = np.random.default_rng((2_033, seed))
+    relays, common = int(rng.integers(2, 15)), int(rng.choice([0, 0, 100, 1_000]))
+    own = rng.choice([20, 200, 1_000]) * rng.pareto(1.5, relays) + rng.integers(1, 200, relays)
+    own = np.minimum(own, 5_000).astype(int)
+    owner = np.concatenate([np.full(common, -1), np.repeat(np.arange(relays), own)])
+    parts, elsewhere = rng.beta(0.7, 1.2, relays), rng.choice([0.0, 0.02, 0.1, 0.3])
+    keys = rng.integers(0, 256, (len(owner), 32), dtype=np.uint8)
+    held, known = {}, {}
+    for i, part in enumerate(parts):
+        likely = np.where(owner == i, 1.0, np.where(owner < 0, part, elsewhere))
+        held[f"r{i}"] = rng.random(len(owner)) < likely
+        known[f"r{i}"] = hll.from_raw(keys[held[f"r{i}"]], OFFSET)
+    union = np.logical_or.reduce(list(held.values()))
+    for i in range(inventors):
+        held[f"i{i}"] = union & (rng.random(len(owner)) < rng.random())
+        made = rng.integers(0, 256, (int(union.sum() * rng.choice([1, 3, 10, 50])), 32), np.uint8)
+        known[f"i{i}"] = hll.from_raw(np.concatenate([keys[held[f"i{i}"]], made]), OFFSET)
+    order = rng.permutation(list(known))
+    chooser = RelayPicker({url: known[url] for url in order}, [], 0.10)
+    return outcome(chooser, run(chooser, known), held)
+
+
+def check_niches(worlds: range, inventors: int) -> None:
+    """The line and both bounds hold, also among those runs alone that stopped early."""
+    outcomes = [niches(seed, inventors) for seed in worlds]
+    assert np.mean([one.share >= 0.9 for one in outcomes]) >= 0.95
+    assert np.mean([one.covers for one in outcomes]) >= 0.95
+    stopped = [one for one in outcomes if one.stopped]
+    assert stopped
+    assert np.mean([one.share >= 0.9 for one in stopped]) >= 0.9
+    assert np.mean([one.covers for one in stopped]) >= 0.9
+
+
+@pytest.mark.parametrize("inventors", [0, 1])
+def test_people_of_one_relay_alone_are_not_hidden_in_60_worlds(inventors: int) -> None:
+    check_niches(range(60), inventors)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("inventors", [0, 1, 2])
+def test_people_of_one_relay_alone_are_not_hidden_in_500_worlds(inventors: int) -> None:
+    check_niches(range(100, 600), inventors)
 
 
 def other_questions(rng: np.random.Generator, parts: np.ndarray, questions: int) -> Outcome:
@@ -81,16 +156,7 @@ def other_questions(rng: np.random.Generator, parts: np.ndarray, questions: int)
     earlier = [asked(int(rng.choice([100, 500, 2_000])))[0] for _ in range(questions)]
     known, held = asked(int(rng.choice([100, 500, 3_000, 10_000])))
     chooser = RelayPicker(known, [], 0.03, others=EarlierQuestions(earlier))
-    chosen: list[str] = []
-    while batch := chooser.next():
-        chosen += batch
-        for url in batch:
-            chooser.answered(url, known[url])
-    got = held[[urls.index(url) for url in chosen]].any(axis=0)
-    twice = held.sum(axis=0) >= 2
-    gain = (twice & ~got).sum() / max((twice | got).sum(), 1)
-    share = got.sum() / max(held.any(axis=0).sum(), 1)
-    return Outcome(float(share), float(gain), len(chosen), chooser.left.high)
+    return outcome(chooser, run(chooser, known), dict(zip(urls, held, strict=True)))
 
 
 def check_other_questions(worlds: range) -> None:
@@ -99,7 +165,7 @@ def check_other_questions(worlds: range) -> None:
         rng = np.random.default_rng((2_029, seed))
         outcomes.append(other_questions(rng, rng.beta(0.7, 1.2, 14), 20 + seed % 20))
     assert np.mean([one.share >= 0.97 for one in outcomes]) >= 0.95
-    assert np.mean([one.added <= one.high for one in outcomes]) >= 0.95
+    assert np.mean([one.covers for one in outcomes]) >= 0.95
     assert np.mean([one.asked for one in outcomes]) < 8
 
 
@@ -202,7 +268,36 @@ def test_an_inventor_is_not_asked_first() -> None:
     first = chooser.next()
     assert first[0] in honest
     chooser.answered(first[0], honest[first[0]])
-    assert chooser.high < 0.3
+    assert chooser.confirmed_high < 0.3
+    assert chooser.high > 0.9
+
+
+def test_an_inventor_that_was_asked_ends_no_count() -> None:
+    honest = {f"h{n}": sketch(n, 200) for n in range(4)}
+    liar = {"liar": sketch(99, 50_000)}
+    chooser = RelayPicker(liar | honest, [], 0.10)
+    assert sorted(run(chooser, liar | honest)) == sorted(liar | honest)
+
+
+def test_what_an_inventor_says_counts_for_nothing_where_it_is_not_believed() -> None:
+    honest = {f"h{n}": hll.merge(sketch(1, 400), sketch(10 + n, 20)) for n in range(4)}
+    known = honest | {"liar": sketch(99, 50_000)}
+    chooser = RelayPicker(known, [], 0.30)
+    while batch := chooser.next():
+        for url in batch:
+            chooser.answered(url, None if url == "liar" else known[url])
+    assert set(chooser.left.known) < set(honest)
+    assert chooser.left.known
+
+
+@pytest.mark.parametrize("sizes", [(200, 400), (400, 200), (400, 20, 400)])
+def test_relays_without_common_people_are_all_asked(sizes: tuple[int, ...]) -> None:
+    known = {f"r{n}": sketch(n, size) for n, size in enumerate(sizes)}
+    chooser = RelayPicker(known, [], 0.03)
+    first = chooser.next()
+    chooser.answered(first[0], known[first[0]])
+    assert chooser.left.high > 0.5
+    assert len(first + run(chooser, known)) == len(sizes)
 
 
 def test_relays_that_were_never_asked_are_asked_first_where_they_are_many() -> None:

@@ -6,7 +6,7 @@ from hashlib import sha256
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nostr_client import hll
@@ -93,7 +93,7 @@ def test_the_evidence_is_said_in_words() -> None:
     found = {A: good(5, refused=1, failed=2)}
     (why,) = (one.why for one in rank([A], found))
     assert why == (
-        "answered 7 of 10 times this week, refused 1, 100 ms,"
+        "answered 7 of 10 questions this week (each counts once a day), refused 1, 100 ms,"
         " shows ~50 % of confirmed people, adds ~50 %"
     )
     (why,) = (one.why for one in rank([A], {A: RelayEvidence(live=True, answerers=2)}))
@@ -150,6 +150,27 @@ def test_the_cover_stays_the_floor(
         assert set(learned[target].relays) <= set(named[target])
     used, before = ({u for one in of.values() for u in one.relays} for of in (learned, plain))
     assert len(used) <= len(before)
+
+
+@given(
+    named=LISTS,
+    also=LISTS,
+    evidence=st.dictionaries(st.sampled_from(URLS), EVIDENCE),
+    most=st.integers(1, 5),
+    in_all=st.integers(1, 12),
+)
+@example(named={"a": [A]}, also={"a": [B, C, D]}, evidence={}, most=4, in_all=2)
+def test_relays_of_people_who_answer_stay_within_the_bound_of_all(
+    named: dict[str, list[str]],
+    also: dict[str, list[str]],
+    evidence: dict[str, RelayEvidence],
+    most: int,
+    in_all: int,
+) -> None:
+    choice = RelayChoice(most=most)
+    found = choose_many(named, choice, most_relays=in_all, also=also, evidence=evidence)
+    assert len({url for one in found.values() for url in one.relays}) <= in_all
+    assert all(len(one.relays) <= most for one in found.values())
 
 
 def test_relays_of_people_who_answer_get_the_places_that_the_list_leaves() -> None:
