@@ -67,7 +67,7 @@ WITH RECURSIVE held(kind) AS (
     WHERE held.kind IS NOT NULL
 )
 SELECT kind FROM held WHERE kind IS NOT NULL
-"""  # one look into the index for each kind, where DISTINCT would read all of it
+"""  # one index lookup for each kind; DISTINCT would read the whole index
 
 
 def held_kinds(conn: sqlite3.Connection) -> list[int]:

@@ -82,10 +82,10 @@ class SaveStatus(StrEnum):
 
     STORED = "stored"
     DUPLICATE = "duplicate"  # the store has it already
-    SUPERSEDED = "superseded"  # a newer version of the same replaceable or address is there
+    SUPERSEDED = "superseded"  # the store has a newer version of its address
     DELETED = "deleted"  # an owner asked for its deletion (NIP-09, NIP-59)
-    EXPIRED = "expired"  # its expiration has passed (NIP-40)
-    EPHEMERAL = "ephemeral"  # passed on, never kept
+    EXPIRED = "expired"  # it has expired (NIP-40)
+    EPHEMERAL = "ephemeral"  # a store passes it on and never keeps it
     VANISHED = "vanished"  # an owner asked to vanish (NIP-62)
     INVALID = "invalid"  # not an event that a store can hold
 
@@ -103,7 +103,7 @@ class SaveOutcome(NamedTuple):
 
 
 class StoreStats(msgspec.Struct, frozen=True, kw_only=True):
-    """Totals of a store at one moment; sizes in bytes, times in Unix seconds."""
+    """Totals of a store at one moment. Sizes are in bytes, times in Unix seconds."""
 
     events: int
     authors: int
@@ -115,7 +115,7 @@ class StoreStats(msgspec.Struct, frozen=True, kw_only=True):
     deleted_addresses: int
     vanished: int
     expiring: int
-    """Events that carry an expiration, passed or not."""
+    """Events with an expiration, whether or not it has passed."""
     oldest: int | None
     newest: int | None
     future: int

@@ -28,8 +28,9 @@ if sys.platform == "win32":
     import msvcrt
 
     _FAR = 1 << 30
-    """Offset of the locked byte. msvcrt also blocks reads of the locked range, so the range is far
-    behind the pid.
+    """Offset of the locked byte, far behind the pid.
+
+    msvcrt also blocks reads of the locked byte.
     """
 
     def _try_lock(fd: int) -> None:

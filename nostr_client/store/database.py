@@ -169,8 +169,8 @@ class Database:
 
         - `unbroken`: after `work` is queued, a cancellation waits until `work` ends.
         - `small`: `work` changes only a few rows and takes less time than a handover to a thread.
-          It may run in the calling thread while no other write runs. It may be called twice; the
-          first call is then undone.
+          It may run in the calling thread while no other write runs. It may be called twice.
+          The first call is then undone.
         """
         if small and self._quick and not self._asked:
             job = self._run_here(work)
@@ -216,8 +216,8 @@ class Database:
         A file replaces an earlier database of the same alias. None attaches a database in memory,
         for a Database in memory.
 
-        No transaction may write to both databases: after a crash or with a full disk, only one file
-        may have the changes. Raises StoreError; the earlier database then stays attached.
+        No transaction may write to both databases. After a crash or with a full disk, only one file
+        may have the changes. Raises StoreError. The earlier database then stays attached.
         """
         has = dict(self._attached)
         target = MEMORY if path is None else file_uri(path, "rwc")

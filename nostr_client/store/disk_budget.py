@@ -101,7 +101,7 @@ class Space(msgspec.Struct, frozen=True):
 
 
 def on_disk(event: Event) -> int:
-    """Return about how many bytes an event adds to a store, and rarely too few.
+    """Estimate how many bytes an event adds to a store. The estimate is not too low.
 
     Rows of up to half a page share a page. Larger rows have their own pages.
     """

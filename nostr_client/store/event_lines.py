@@ -1,8 +1,14 @@
 """Read the events of a file, one line at a time, in several forms.
 
-Besides one event a line, files have these forms: one JSON array in a line, an array with one event
-a line and commas between them, recorded EVENT frames, and objects without a line break between
-them. Each of these forms gives its events. Any other line gives one `InvalidEvent`. If the form of
+Files have these forms:
+
+- one event a line
+- one JSON array in a line
+- an array with one event a line, and commas between the events
+- recorded EVENT frames
+- objects without a line break between them
+
+Each of these forms gives its events. Any other line gives one `InvalidEvent`. If the form of
 the line is known, its text names the form and says what to do.
 
 This module opens no files.
@@ -130,7 +136,7 @@ class NumberedLine(NamedTuple):
 def read_lines(stream: Lines, chunk: int) -> Iterator[list[NumberedLine]]:
     """Yield lists of at most `chunk` lines, without blank lines.
 
-    A line longer than LINE_LIMIT is cut. Only a newline ends a line; U+2028 and similar characters
+    A line longer than LINE_LIMIT is cut. Only a newline ends a line. U+2028 and similar characters
     are part of the line. After STEP_BYTES of blank lines, the list is empty.
 
     If `readline` raises InvalidInput, the lines before the error are yielded first.
@@ -233,8 +239,10 @@ class _Joined:
 
 
 _NO_EVENTS: Final = re.compile(rb"(?:\[\s*\]?|\])\s*,?")
-"""The first and the last line of an array with one event a line, and the output of `jq -s` for a
-file without events.
+"""A line that has no event: a bracket around an array, or an empty array.
+
+An array with one event a line begins and ends with such a line. `jq -s` writes one for a file
+without events.
 
 This pattern is tried first, because millions of such lines compress to a few kilobytes.
 """

@@ -25,8 +25,7 @@ _WRITE_FAILED = frozenset({sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_TRUN
 
 
 def opening_error(path: Path, error: sqlite3.Error | UnicodeDecodeError) -> StoreError:
-    """Return the store's error, with its cause, for an error of SQLite during the first read of a
-    file.
+    """Return the store's error for an error of SQLite during the first read of a file.
 
     The error is a UnicodeDecodeError if SQLite quotes a damaged schema that is no text.
 

@@ -213,8 +213,7 @@ class Index:
         return await self._database.write(work)
 
     async def adopt(self, built: Path) -> int:
-        """Install a file of a bulk rebuild as the next generation, update it, and return its
-        number.
+        """Install a file of a bulk rebuild as the next generation. Return its number.
 
         `built` has the tables of `index_schema`. Its `about` has the state of the store at the time
         of the read. The file is copied, and the old generation's file is deleted.

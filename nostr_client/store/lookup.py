@@ -59,9 +59,7 @@ class Authors:
         self._last = 0
 
     def check(self, conn: sqlite3.Connection) -> None:
-        """Forget everything if an assigned number no longer exists, because its transaction was
-        undone.
-        """
+        """Forget all numbers if the transaction of an assigned number was undone."""
         (last,) = conn.execute(_LAST).fetchone()
         if last < self._last:
             self._known = {}

@@ -158,7 +158,7 @@ class SqliteStore(EventStore):
     async def query(self, filters: Sequence[Filter]) -> list[Event]:
         found = self.look(filters[0]) if len(filters) == 1 else None
         if found is not None:
-            await asyncio.sleep(0)  # a loop of queries must not keep others waiting
+            await asyncio.sleep(0)  # lets other tasks run between the queries of a loop
             return found.events
         return await self.database.read(lambda c: select.events(c, self._context(), filters))
 
@@ -336,7 +336,7 @@ class SqliteStore(EventStore):
 
         result, long = await self.database.write(measured)
         if long:
-            with suppress(StoreError):  # the write is done; the next sync meets the error again
+            with suppress(StoreError):  # the write is done, and the next sync gets the error
                 await self.fingerprints.tidy(fingerprint_tables.LONG // 2)
         return result
 

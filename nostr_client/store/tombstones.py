@@ -72,7 +72,7 @@ def from_store(
 ) -> Iterator[EventRow]:
     """Yield every event before `next_seq` in the order of arrival. None means all events.
 
-    `kinds` limits the kinds; an empty list means all. `skip` are seqs to leave out. Raises
+    `kinds` limits the kinds. An empty list means all. `skip` are seqs to leave out. Raises
     StoreCorrupt.
     """
     after = 0

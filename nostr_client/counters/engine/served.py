@@ -150,9 +150,9 @@ def _local(stream: ConfiguredStream) -> list[SourceConfig]:
 
 
 def _apart(sources: Iterable[SourceConfig]) -> Iterator[SourceConfig]:
-    """Yield each upstream once if no two of its sources can write the same subject.
+    """Yield the sources that are separate paths.
 
-    Such sources are not separate paths.
+    Two sources of one upstream are one path if they never carry a subject to the same place.
     """
     kept: dict[str, list[_Route]] = {}
     for source in sources:

@@ -88,7 +88,7 @@ class Catalog:
 
 
 class CatalogCache:
-    """Caches the catalog of one connection's store. A changed generation never returns."""
+    """Caches the catalog of one connection's store. No generation occurs twice."""
 
     def __init__(self) -> None:
         self._kept: _Kept | None = None

@@ -91,7 +91,7 @@ def _keep_newest(session: CounterSession, stream: ConfiguredStream, subject: str
 
 
 def drop_below(session: CounterSession, stream: ConfiguredStream, subject: str, seq: int) -> int:
-    """Remove the messages of a subject below `seq`. At least one message above must exist."""
+    """Remove the messages of a subject below `seq`. One at or above must exist."""
     if sourcemap.exists(session.conn, stream.id, subject):
         sourcemap.keep_past(session.conn, stream.id, subject, seq)
     gone = session.conn.execute(

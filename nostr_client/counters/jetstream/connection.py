@@ -90,8 +90,8 @@ class JetStreamConnection:
     async def close(self) -> None:
         """Close the connection, also during a reconnect. Ignores errors.
 
-        The call runs in its own task. nats-py cancels a future on which the call waits, and this
-        would look like a cancellation of the caller.
+        `close` of nats-py runs in its own task, because it cancels a future on which it waits. In
+        the caller's task, this would look like a cancellation of the caller.
         """
         closing = asyncio.ensure_future(self.client.close())
         try:

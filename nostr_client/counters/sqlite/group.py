@@ -42,8 +42,9 @@ class Group(Generic[T]):
     """Runs one publish at once, and collects publishes that arrive meanwhile.
 
     A function that raises CounterError or InvalidInput must not have changed anything. The other
-    functions of its group are committed. Any other error undoes the transaction, and each function
-    then runs in its own transaction, except after a StoreError, which all of them get.
+    functions of its group are committed. Any other error undoes the transaction. After a
+    StoreError, all functions of the group get the error. After another error, each function runs in
+    its own transaction.
     """
 
     def __init__(self, write: Write[T]) -> None:

@@ -1,9 +1,8 @@
-"""Copy a store into a plain SQLite file that any tool opens: the views as tables, with indexes and
-full-text search.
+"""Copy a store into a plain SQLite file that any tool opens.
 
-The tables have the columns and the meaning of `views`. `events` has a full-text index, and an
-import reads it back into a store, event by event. `metadata` makes the file that gives Datasette
-the descriptions and some first queries.
+The views become tables with indexes and full-text search. The tables have the columns and the
+meaning of `views`. An import reads `events` back into a store, event by event. `metadata` returns
+descriptions and some queries for Datasette.
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ _STORE_CACHE: Final = -64_000
 """KiB of the store's pages in memory. The default for an attached database is 2 MB."""
 
 _ROWS: Final = 500
-"""Rows fetched at once: a follow list takes about a hundred kilobytes."""
+"""Rows that are fetched at once. A follow list takes about a hundred kilobytes."""
 
 
 class CopySelection(NamedTuple):
