@@ -42,31 +42,39 @@ def in_words(error: str) -> str:
 
 
 class SyncSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A set of events that the store and some relays keep in common (NIP-77)."""
+    """A set of events that the agent keeps equal in the store and on relays (NIP-77)."""
 
-    name: Annotated[Name, Meta(description="what you call it")]
+    name: Annotated[Name, Meta(description="name of the sync")]
     filters: Annotated[
         tuple[FilterObject, ...],
-        Meta(min_length=1, max_length=10, description="which events: NIP-01 filters, OR'd"),
+        Meta(
+            min_length=1,
+            max_length=10,
+            description="NIP-01 filters; an event belongs if it matches one",
+        ),
     ]
     relays: Annotated[
-        tuple[Url, ...], Meta(max_length=200, description="with whom; empty: relays.default")
+        tuple[Url, ...],
+        Meta(max_length=200, description="relays to sync with; if empty, relays.default"),
     ] = ()
-    direction: Annotated[Literal["down", "up", "both"], Meta(description="which way events go")] = (
-        "down"
+    direction: Annotated[
+        Literal["down", "up", "both"], Meta(description="down: to the store; up: to the relays")
+    ] = "down"
+    interval: Annotated[Duration, Meta(description=f"time between two runs, at least {LEAST}")] = (
+        "1h"
     )
-    interval: Annotated[Duration, Meta(description=f"how often; {LEAST} at least")] = "1h"
     since: Annotated[
-        Duration | None, Meta(description="only events of this last time; unset: all of them")
+        Duration | None,
+        Meta(description="only events of this last period, such as 30d; if unset, all events"),
     ] = None
     window: Annotated[
-        int, Meta(ge=100, le=1_000_000, description="local events in one session")
+        int, Meta(ge=100, le=1_000_000, description="most local events in one negentropy session")
     ] = 25_000
     include_private: Annotated[
-        bool, Meta(description="hand over events of private kinds that no filter names, too")
+        bool, Meta(description="also send events of private kinds that no filter names")
     ] = False
     include_others: Annotated[
-        bool, Meta(description="hand over events by others that no filter names, too")
+        bool, Meta(description="also send events of others whom no filter names")
     ] = False
 
 
@@ -75,7 +83,9 @@ class CoverageAlert(AlertSpec, frozen=True, forbid_unknown_fields=True, kw_only=
 
     when: Annotated[
         str,
-        Meta(max_length=100, description='"< 95 % on 3 relays"; "< 95 %" is on one at least'),
+        Meta(
+            max_length=100, description='such as "< 95 % on 3 relays"; "< 95 %" means on one relay'
+        ),
     ]
 
 
@@ -85,61 +95,72 @@ class DigestAlert(AlertSpec, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     when: Annotated[
         str,
         Meta(
-            max_length=100, description='time of day in UTC, "08:00", or "every 12h"; 1h at least'
+            max_length=100,
+            description='time of day in UTC, as "08:00", or "every 12h", at least 1h',
         ),
     ]
 
 
 class DigestSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The digest, sent once a day or at an interval: what changed since the digest before."""
+    """The digest of the changes since the last digest, sent once a day or at an interval."""
 
     alerts: Annotated[
         tuple[DigestAlert, ...],
-        Meta(max_length=16, description="when, and where to; none: no digest is sent"),
+        Meta(max_length=16, description="when and where to send it; if empty, never"),
     ] = ()
 
 
 class CoverageSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Relays that are compared again and again by the events of one author."""
+    """A regular comparison of relays by the events of one author."""
 
-    name: Annotated[Name, Meta(description="what you call it")]
-    author: Annotated[Key, Meta(description="whose events: npub, nprofile or hex")]
+    name: Annotated[Name, Meta(description="name of the coverage")]
+    author: Annotated[Key, Meta(description="author of the events: npub, nprofile or hex")]
     relays: Annotated[
-        tuple[Url, ...], Meta(max_length=50, description="which relays; empty: relays.default")
+        tuple[Url, ...],
+        Meta(max_length=50, description="relays to compare; if empty, relays.default"),
     ] = ()
     written: Annotated[
         bool,
-        Meta(description="also those where the author writes (NIP-65), found by relays.indexers"),
+        Meta(description="also compare the author's write relays (NIP-65), by relays.indexers"),
     ] = False
     kinds: Annotated[
         tuple[Kind, ...],
-        Meta(max_length=50, description="of these kinds; empty: those that people want to keep"),
+        Meta(
+            max_length=50, description="kinds to compare; if empty, kinds that people want to keep"
+        ),
     ] = ()
     since: Annotated[
-        Duration | None, Meta(description="only events of this last time; unset: all of them")
+        Duration | None,
+        Meta(description="only events of this last period, such as 30d; if unset, all events"),
     ] = None
-    interval: Annotated[Duration, Meta(description=f"how often; {LEAST} at least")] = "1d"
+    interval: Annotated[Duration, Meta(description=f"time between two runs, at least {LEAST}")] = (
+        "1d"
+    )
     max_events: Annotated[
         int,
         Meta(
             ge=1,
             le=1_000_000,
-            description="events read of one relay and kind, if it cannot compare by ids",
+            description="most events to read of a relay and kind, if it has no negentropy",
         ),
     ] = 10_000
     repair: Annotated[
-        bool, Meta(description="send relays what they lack, by the rules of coverage --repair")
+        bool, Meta(description="send missing events to relays, by the rules of coverage --repair")
     ] = False
     alerts: Annotated[tuple[CoverageAlert, ...], Meta(max_length=16)] = ()
 
 
 class RetentionRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Events that are removed when they are older than `older_than`; every condition must hold."""
+    """A rule that removes old events. An event must meet every condition."""
 
-    older_than: Annotated[Duration, Meta(description="age by created_at")]
-    kinds: Annotated[tuple[Kind, ...], Meta(description="of these kinds; empty: any")] = ()
-    authors: Annotated[tuple[Key, ...], Meta(description="of these keys; empty: anyone's")] = ()
-    keep_authors: Annotated[tuple[Key, ...], Meta(description="except of these keys")] = ()
+    older_than: Annotated[Duration, Meta(description="age of the events, by created_at")]
+    kinds: Annotated[
+        tuple[Kind, ...], Meta(description="kinds of the events; if empty, all kinds")
+    ] = ()
+    authors: Annotated[
+        tuple[Key, ...], Meta(description="authors of the events; if empty, all authors")
+    ] = ()
+    keep_authors: Annotated[tuple[Key, ...], Meta(description="authors whose events stay")] = ()
 
 
 class StoredNames(NamedTuple):

@@ -142,7 +142,8 @@ async def compare(report: Report, path: Path, count: int) -> None:
         async with Relay(path, folder, count) as relay:
             their = await measure(theirs, relay.url, folder / "theirs", count)
             our = await measure(ours, relay.url, folder / "ours.db", count)
-            note = f"The relay held {relay.held:,} events. Our store got {our[2]:,}, theirs {their[2]:,}."
+            held = f"The relay held {relay.held:,} events."
+            note = f"{held} Our store got {our[2]:,}, theirs {their[2]:,}."
     what = f"fetch, verify, store {count:,} events"
     cpu = (our[2] / our[1], their[2] / their[1])
     report.rate(f"{what}, by CPU", cpu[0], peer=PEER, theirs=cpu[1], at_least=2)

@@ -9,7 +9,6 @@ peer stands the whole call on both sides, which for ours is a way into a thread 
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import tempfile
 import time

@@ -6,13 +6,16 @@ A test compares what is written with what is made.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import re
+import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 from click.testing import CliRunner
 
 from agent.api.document import document
@@ -27,7 +30,7 @@ from tui.actions import ACTIONS
 from tui.cli import cli as tui_cli
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 MADE = "<!-- Made by `make reference`; a test compares. -->"
@@ -39,20 +42,36 @@ CLI_HEAD = f"""# The command line
 
 {MADE}
 
-Data goes to stdout, talk to stderr; `--json` where there is data. Exit codes: 0 ok, 1 failure,
-2 wrong usage, 3 no relay answered (or no agent is running), 124 time-out. `nostr-client completion`
-prints what completes commands and options in a shell.
+This page shows the help of every command. A command writes its data to stdout and its messages
+to stderr. If a command has data, `--json` writes the data as JSON. `nostr-client completion` prints
+the completion script of a shell.
+
+| Exit code | Meaning |
+|---|---|
+| 0 | The command succeeded. |
+| 1 | The command failed. |
+| 2 | The usage or the input is wrong. |
+| 3 | No relay answered, or no agent is running. |
+| 124 | The command timed out. |
 """
 
 HTTP_HEAD = f"""# The HTTP API of the agent
 
 {MADE}
 
-On loopback, with `Authorization: Bearer TOKEN`. Each route names the least scope of a token that
-may ask it: `source` reads the messages of streams, `read` reads everything and changes nothing,
-`manage` does everything ([where the tokens are](../how-to/service.md#tokens)). What a token may not
-do gets 403, `limited_token`; refusals are an object with a `code` and a `message`. The same as an
-OpenAPI 3.1 document: `GET /v1/openapi.json`. In Python: `agent.api.client.AgentClient`.
+The agent serves this API on loopback. Send the token as `Authorization: Bearer TOKEN`.
+[How to run the agent](../how-to/service.md#tokens) says where the tokens are. Each token
+has a scope:
+
+- `source` allows a program to read the messages of streams.
+- `read` allows a program to read everything and to change nothing.
+- `manage` allows everything.
+
+The table names the least scope for each route. If the scope of a token is too small, the answer is
+403 with the code `limited_token`. Each refusal is an object with a `code` and a `message`.
+
+Times are Unix seconds unless a text says otherwise. `GET /v1/openapi.json` returns the same API as
+an OpenAPI 3.1 document. In Python, use `agent.api.client.AgentClient`.
 """
 
 
@@ -60,8 +79,8 @@ TUI_HEAD = f"""# The terminal application
 
 {MADE}
 
-One table feeds keys, footer, `?` and the palette: what has a key here is also a command after `:`.
-Keys are Textual's names.
+This page lists the keys of `nostr-tui`. Each action with a key is also a command after `:`. The
+footer, the help (`?`) and the palette show the same actions. Keys have the names that Textual uses.
 """
 
 
@@ -69,25 +88,32 @@ METRICS_HEAD = f"""# Metrics
 
 {MADE}
 
-`GET /metrics` of the agent, for Prometheus, with the `read` token unless `api.open_metrics` is set.
-Names that end in `_total` only grow. The gauges of watches have the label `watch`, for the first
-1,000 watches by name; more are in the HTTP API. Beside these, `process_` and `python_info` are as
-prometheus-client has them. Which numbers are worth an alert: [operations](../operations.md).
+`GET /metrics` of the agent returns these metrics for Prometheus. The request needs the `read` token
+unless `api.open_metrics` is set. A metric whose name ends in `_total` only grows. The gauges of
+watches have the label `watch`. Only the first 1,000 watches, in the order of their names, have
+gauges. The agent also has the metrics `process_…` and `python_info` of prometheus-client.
+[Operations](../operations.md) says which metrics are useful for alerts.
 """
 
 SQL_HEAD = f"""# The views of the store
 
 {MADE}
 
-What `nostr-client store sql` asks, and what an exported SQLite file has as tables
-([how](../how-to/sql.md)). Ids and keys are lower-case hex. Times are ISO 8601 in UTC, and Unix
-seconds beside them where a column ends in `_ts`; a time after the year 9999 has seconds alone.
-Expired events are in no view. Events of private kinds are in none unless their kinds are named:
+`nostr-client store sql` queries these views. An exported SQLite file has them as tables.
+[Ask the store in SQL](../how-to/sql.md) shows examples. Some rules hold for all views:
+
+- Ids and keys are lower-case hex.
+- Times are ISO 8601 in UTC. A column whose name ends in `_ts` has the same time in Unix seconds.
+  For a time after the year 9999, only the Unix seconds exist.
+- No view has expired events.
+- A view has events of private kinds only if a command names these kinds.
+
+These kinds are private:
 
 {PRIVATE}
 
-and, of NIP-51 lists ({LIST_KINDS}), those that have encrypted items, encrypted jobs
-(NIP-90), and reposts of any of these.
+Further private events are encrypted jobs (NIP-90), lists (NIP-51) with encrypted items, and reposts
+of private events. Such lists have the kinds {LIST_KINDS}.
 """
 
 QUIET = """
@@ -122,10 +148,15 @@ def _sql() -> str:
     parts = [SQL_HEAD]
     for view in VIEWS:
         rows = [_row(f"`{name}`", type_, about) for name, type_, about in view.columns]
-        key = ", ".join(f"`{name}`" for name in view.key)
-        head = f"## {view.name}\n\n{view.about} One row for each {key}."
+        head = f"## {view.name}\n\n{view.about} The view has one row for each {_listed(view.key)}."
         parts.append("\n".join([head, "", "| Column | Type | |", "|---|---|---|", *rows]) + "\n")
     return "\n".join(parts)
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Names as code, with "and" before the last."""
+    first, last = names[:-1], f"`{names[-1]}`"
+    return ", ".join(f"`{name}`" for name in first) + f" and {last}" if first else last
 
 
 def _cli() -> str:
@@ -177,9 +208,10 @@ def _metrics() -> str:
     for name, help_ in re.findall(r"^# HELP (\w+) (.+)$", text, re.MULTILINE):
         if name.startswith("nostr_agent_") and not name.endswith("_created"):
             lines.append(_row(f"`{name}`", kinds[name], help_))
-    labels = "`link`, `direction`, `via`"
+    labels = _listed(("link", "direction", "via"))
     lines.append(
-        f"\nThose of `nostr_agent_counter_link_` have the labels {labels}; `_state` also `state`."
+        f"\nThe metrics `nostr_agent_counter_link_…` have the labels {labels}."
+        " `nostr_agent_counter_link_state` also has the label `state`."
     )
     return "\n".join(lines) + "\n"
 
@@ -239,13 +271,46 @@ def _type(holder: dict[str, Any]) -> str:
 
 def _object(name: str, schema: dict[str, Any]) -> str:
     needed = schema.get("required", [])
+    text, of_fields = _explained(inspect.cleandoc(schema.get("description", "")))
+    if unknown := of_fields.keys() - schema["properties"].keys():
+        raise ValueError(f"{name} lists names that are not its fields: {', '.join(unknown)}")
+    below = {one.name: one.text for one in _declared(name)}
     rows = [
-        _row(f"`{field}`", _of(one), "" if field in needed else _default(one))
+        _row(
+            f"`{field}`",
+            _of(one),
+            "" if field in needed else _default(one),
+            of_fields.get(field) or below.get(field) or _sentence(one.get("description", "")),
+        )
         for field, one in schema["properties"].items()
     ]
-    text = schema.get("description", "").split("\n\n")[0].replace("\n", " ")
     head = f"### {name}\n\n{text}\n" if text else f"### {name}\n"
-    return "\n".join([head, "| Field | Type | Default |", "|---|---|---|", *rows, ""])
+    return "\n".join([head, "| Field | Type | Default | |", "|---|---|---|---|", *rows, ""])
+
+
+def _explained(docstring: str) -> tuple[str, dict[str, str]]:
+    """A docstring without its list of fields, and the sentences of the list by their field."""
+    text = re.sub(r"\n +", " ", docstring)
+    listed = dict(re.findall(r"^- `(\w+)`: (.+)$", text, re.MULTILINE))
+    rest = re.sub(r"^- `\w+`: .+\n?", "", text, flags=re.MULTILINE).strip()
+    rest = re.sub(r"(^|\n\n|(?<=\.)\s)[^.\n]*:$", "", rest)  # what introduced the list
+    return rest, {field: _sentence(one) for field, one in listed.items()}
+
+
+def _declared(name: str) -> Iterator[sdk_reference.Field]:
+    """Yield the fields of the class that a type of the document is made from."""
+    every = [msgspec.Struct]
+    for one in every:
+        every += one.__subclasses__()
+    for one in every:
+        if one.__name__ == name and getattr(sys.modules[one.__module__], name, None) is one:
+            yield from sdk_reference.fields(one)
+            return
+
+
+def _sentence(text: str) -> str:
+    """A text with a capital letter and a full stop."""
+    return f"{text[0].upper()}{text[1:]}" + "." * (text[-1] not in ".!?") if text else ""
 
 
 def _of(schema: dict[str, Any]) -> str:

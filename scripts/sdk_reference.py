@@ -148,9 +148,9 @@ def _entry(name: str, value: Any) -> str:
         return f"### {name}\n\n{_block(name, value)}\n{_text(value)}\n"
     head = "" if issubclass(value, enum.Enum) or value.__name__ in _WITHOUT else _block(name, value)
     parts = [f"### {name}\n", head, f"{_text(value)}\n"]
-    fields = list(_members(value) if issubclass(value, enum.Enum) else _fields(value))
-    if fields:
-        parts.append(_table(fields))
+    found = list(_members(value) if issubclass(value, enum.Enum) else fields(value))
+    if found:
+        parts.append(_table(found))
     parts += [_method(member, found) for member, found in _public(value)]
     return "\n".join(part for part in parts if part)
 
@@ -269,10 +269,11 @@ def _text(value: Any) -> str:
 
 
 def _ours(value: type) -> list[type]:
-    return [one for one in reversed(value.__mro__) if one.__module__.startswith("nostr_client")]
+    packages = ("nostr_client", "agent")
+    return [one for one in reversed(value.__mro__) if one.__module__.startswith(packages)]
 
 
-def _fields(value: type) -> Iterator[Field]:
+def fields(value: type) -> Iterator[Field]:
     """Yield the fields of a class that has them, each once, with the text below or within each."""
     if not hasattr(value, "__struct_fields__") and not hasattr(value, "__dataclass_fields__"):
         return

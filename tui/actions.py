@@ -443,6 +443,13 @@ ACTIONS: Final = (
         ("overview", "relays"),
     ),
     A("copy", "y", "Copy", "Copy what is pointed at.", navigation.copy, (*TABLES, "watch"), "", 20),
+    A(
+        "messages",
+        "m",
+        "Messages",
+        "Read the last messages, which passed by at the edge.",
+        navigation.messages,
+    ),
     A("theme", "T", "Theme", "Choose other colours.", navigation.theme, usage="[NAME]"),
     A("commands", "colon", "Commands", "Type a command.", navigation.palette, footer=40),
     A(

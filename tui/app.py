@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections import deque
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
@@ -68,6 +69,7 @@ NOTE_EVERY_S = 60.0
 """Seconds between two notes that somebody looks."""
 
 BRING_S = 60.0
+MOST_MESSAGES = 50
 """Seconds that an agent may take to start."""
 
 
@@ -138,6 +140,8 @@ class TallyApp(App[None]):
         """The name of the watch that its page shows."""
         self.counters: list[tuple[str, str]] | None = None
         """The first counters, for the overview; None until the agent has reported them."""
+        self.messages: deque[str] = deque(maxlen=MOST_MESSAGES)
+        """What passed by as toasts, the newest first."""
         self.redraws = 0
         self._settings_path = settings
         self.settings = load(settings)
@@ -426,6 +430,7 @@ class TallyApp(App[None]):
 
     def report(self, text: str) -> None:
         """A passing word."""
+        self._keep(text)
         self.notify(format.plain(text), timeout=TOAST_S, markup=False)
 
     def trouble(self, text: str, source: str = "") -> None:
@@ -434,7 +439,11 @@ class TallyApp(App[None]):
         if source and now - self._last_error_at.get(source, -inf) < 2 * TOAST_S:
             return
         self._last_error_at[source] = now
+        self._keep(text)
         self.notify(format.plain(text), severity="error", timeout=2 * TOAST_S, markup=False)
+
+    def _keep(self, text: str) -> None:
+        self.messages.appendleft(f"{format.clock(self.now())} {format.plain(text)}")
 
     async def inform(self, title: str, text: str) -> None:
         """Something that has to be read."""
@@ -471,6 +480,11 @@ class TallyApp(App[None]):
             except NostrTallyError as error:
                 held, said = given, str(error)
         await self.push_screen_wait(Ask(title, hint, do, held=held, said=said))
+
+    def on_click(self, event: events.Click) -> None:
+        """Leave a dialog by a click beside it: the keys of a phone have no Escape."""
+        if self.screen.is_modal and event.widget is self.screen:
+            self.simulate_key("escape")
 
     def on_paste(self, event: events.Paste) -> None:
         """Text pasted onto the overview is something to watch."""

@@ -7,7 +7,7 @@ import gc
 import os
 import signal
 import sys
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -131,9 +131,16 @@ async def _brought(stack: AsyncExitStack, *, demo: bool, read_only: bool) -> Emb
 async def _own_agent(
     stack: AsyncExitStack, locate: Callable[[], tuple[str, str]]
 ) -> Callable[[], tuple[str, str]]:
-    """Start an agent that ends with `stack`; or find by `locate` the one that runs by now."""
+    """Start an agent that ends with `stack`; or find by `locate` the one that runs by now.
+
+    Raises NetworkError, with the agent's reason, as soon as an agent that was started ends.
+    """
     brought = await _brought(stack, demo=False, read_only=False)
-    return locate if brought is None else brought.locate
+    if brought is None:
+        return locate
+    with suppress(TimeoutError):  # a slow one may still come: the caller waits for it
+        await brought.place()
+    return brought.locate
 
 
 async def _serve(given: dict[str, Any], brought: EmbeddedAgent | None) -> int:

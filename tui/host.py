@@ -6,7 +6,7 @@ is run with a host and a host offers actions: the two types name each other and 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypeVar
 
 from textual.binding import Binding
@@ -279,6 +279,10 @@ class Host(Protocol):
         """Bring `counters` up to date."""
 
     # Talk.
+
+    @property
+    def messages(self) -> Collection[str]:
+        """What passed by as toasts, the newest first."""
 
     def report(self, text: str) -> None:
         """Show a toast."""

@@ -27,7 +27,7 @@ Pattern = Annotated[
     Meta(
         min_length=1,
         max_length=256,
-        description="a subject, where `*` stands for one token and a last `>` for the rest",
+        description="a subject; `*` matches one token, and a last `>` matches the rest",
     ),
 ]
 URL_OR_NONE = r"^[!-~]*(?!\n)$"
@@ -40,7 +40,7 @@ RelayUrl = Annotated[
         min_length=1,
         max_length=500,
         pattern=r"^[!-~]+(?!\n)$",
-        description="as /v1/relays names it: ASCII, so that it fits into a request line",
+        description="the URL in the answer of /v1/relays",
     ),
 ]
 LastSeen = Annotated[
@@ -48,15 +48,15 @@ LastSeen = Annotated[
     Meta(
         max_length=64,
         pattern=r"^([A-Za-z0-9]{1,40}:[0-9]{1,15})?(?!\n)$",
-        description="the run and number that were seen last, `run:n`, to go on from there",
+        description="run and number of the last message that you have, as `run:n`",
     ),
 ]
 
 
 class AgentApi:
-    """Everything that can be asked of an agent.
+    """All requests that an agent answers.
 
-    A client overrides `send`, a backend the methods.
+    A client overrides `send`, and a backend overrides the other methods.
     """
 
     async def send(self, route: Route, request: ApiRequest) -> Any:
@@ -67,51 +67,52 @@ class AgentApi:
 
     @route("GET", "/healthz", scope=Scope.NONE)
     async def health(self) -> schema.Health:
-        """The event loop lives."""
+        """Report that the event loop runs."""
 
     @route("GET", "/readyz", scope=Scope.NONE, also=(503,))
     async def ready(self) -> schema.Ready:
-        """Whether the agent does its work.
+        """Report whether the agent does its work.
 
-        The status is 503 where it does not.
+        If it does not, the status is 503.
         """
 
     @route("GET", "/metrics", media=TEXT)
     async def metrics(self) -> str:
-        """Numbers for Prometheus."""
+        """Return the metrics for Prometheus."""
 
     @route("GET", "/v1/openapi.json")
     async def document(self) -> dict[str, Any]:
-        """This document."""
+        """Return this API as an OpenAPI document."""
 
     @route("GET", "/v1/events", media=STREAM, answers=schema.Message)
     def events(self, last: LastSeen = "") -> AsyncIterator[tuple[str, schema.Message]]:
-        """Server-sent events: a snapshot, then numbered deltas; ends with a word.
+        """Stream a snapshot and then every change, as server-sent events.
 
-        Pairs of an id to come back with, and a message.
+        Each item is an id and a message. Send the last id to continue after it. The last message of
+        a stream says why the stream ends.
         """
 
     @route("GET", "/v1/access")
     async def access(self) -> schema.Permission:
-        """What this token may do."""
+        """Return the scope of the token in this request."""
 
     @route("GET", "/v1/status")
     async def status(self) -> schema.AgentStatus:
-        """The agent at a glance."""
+        """Return the state of the agent."""
 
     @route("POST", "/v1/reload")
     async def reload(self) -> schema.Reloaded:
-        """Read the configuration again."""
+        """Read the configuration file again."""
 
     @route("GET", "/v1/log")
     async def log(self, after: After = 0, limit: SmallLimit = 200) -> schema.LogTail:
-        """The newest lines of the log."""
+        """Return the newest lines of the log."""
 
     # Watches.
 
     @route("GET", "/v1/watches")
     async def watches(self) -> schema.Watches:
-        """All watches."""
+        """Return all watches."""
 
     @route("POST", "/v1/watches", status=201)
     async def add_watch(self, spec: Watch) -> schema.WatchState:
@@ -119,11 +120,11 @@ class AgentApi:
 
     @route("GET", "/v1/watches/{name}")
     async def watch(self, name: Name) -> schema.WatchState:
-        """One watch."""
+        """Return one watch."""
 
     @route("PUT", "/v1/watches/{name}")
     async def change_watch(self, name: Name, spec: Watch) -> schema.WatchState:
-        """Change a watch; its name stays."""
+        """Change a watch. The name stays the same."""
 
     @route("DELETE", "/v1/watches/{name}")
     async def remove_watch(self, name: Name) -> schema.Done:
@@ -131,14 +132,14 @@ class AgentApi:
 
     @route("POST", "/v1/watches/{name}/count", status=202)
     async def recount(self, name: Name) -> schema.Done:
-        """Ask every relay of a watch again, now.
+        """Ask every relay of a watch now, without waiting for the answers.
 
-        The numbers come over the stream of events.
+        The stream of events has the new numbers.
         """
 
     @route("POST", "/v1/watches/{name}/ask", takes=120.0)
     async def ask_watch(self, name: Name) -> schema.CountReport:
-        """Ask every relay of a watch now; its number once each was asked."""
+        """Ask every relay of a watch now, and return the new number."""
 
     @route("GET", "/v1/watches/{name}/explain")
     async def explain(
@@ -149,7 +150,7 @@ class AgentApi:
             Meta(
                 max_length=500,
                 pattern=URL_OR_NONE,
-                description="as if this relay were excluded, or no longer",
+                description="a relay to exclude; if the watch excludes it, to include again",
             ),
         ] = "",
         trusted: Annotated[
@@ -157,19 +158,19 @@ class AgentApi:
             Meta(
                 max_length=500,
                 pattern=URL_OR_NONE,
-                description="as if this relay were trusted, or no longer",
+                description="a relay to trust; if the watch trusts it, to trust no longer",
             ),
         ] = "",
     ) -> schema.CountReport:
-        """What the number of a watch is made of."""
+        """Return the number of a watch, and how each relay's answer changes the number."""
 
     @route("GET", "/v1/watches/{name}/claims")
     async def claims(self, name: Name, relay: RelayUrl) -> schema.PastClaims:
-        """What one relay of a watch answered: the last of each day, newest first."""
+        """Return the answers of one relay to a watch: the last of each day, newest first."""
 
     @route("GET", "/v1/watches/{name}/overlap", takes=90.0)
     async def overlaps(self, name: Name) -> schema.WatchOverlaps:
-        """How many people each pair of a watch's relays shares; no relay is asked."""
+        """Return how many people each pair of a watch's relays shares, without asking them."""
 
     @route("GET", "/v1/watches/{name}/history")
     async def history(
@@ -178,9 +179,9 @@ class AgentApi:
         since: Since = 0.0,
         limit: Limit = 2000,
     ) -> schema.WatchHistory:
-        """The numbers of a watch.
+        """Return the past numbers of a watch.
 
-        The limit keeps the newest ones.
+        `limit` keeps the newest numbers.
         """
 
     @route("GET", "/v1/watches/{name}/people")
@@ -190,25 +191,25 @@ class AgentApi:
         since: Since = 0.0,
         limit: SmallLimit = 200,
     ) -> schema.People:
-        """Who did what, newest first.
+        """Return which people followed, reacted and so on, newest first.
 
-        Names come from profiles in the store. The limit keeps the newest ones.
+        Names come from profiles in the store. `limit` keeps the newest people.
         """
 
     @route("GET", "/v1/digest", takes=90.0)
     async def digest(self, since: Since = 0.0) -> schema.Digest:
-        """What changed for all watches since a time."""
+        """Return the changes of all watches since a time."""
 
     @route("GET", "/badge/{name}.svg", media=SVG)
     async def badge(self, name: Name) -> str:
-        """The number of a watch as a picture.
+        """Return the number of a watch as an SVG picture.
 
-        It needs no token where `api.badges` names the watch.
+        If `api.badges` names the watch, the request needs no token.
         """
 
     @route("GET", "/badge/{name}.json")
     async def shield(self, name: Name) -> dict[str, Any]:
-        """The same as shields.io reads it (its endpoint form)."""
+        """Return the number of a watch in the endpoint format of shields.io."""
 
     @route("POST", "/v1/counts", takes=120.0)
     async def count(self, body: schema.CountBody) -> schema.CountReport:
@@ -216,13 +217,13 @@ class AgentApi:
 
     @route("POST", "/v1/names", takes=30.0)
     async def look_up_name(self, body: schema.NameBody) -> schema.NamedKey:
-        """Ask a domain whose key a name is (NIP-05)."""
+        """Ask a domain for the public key of a name (NIP-05)."""
 
     # Syncs.
 
     @route("GET", "/v1/syncs")
     async def syncs(self) -> schema.Syncs:
-        """All syncs."""
+        """Return all syncs."""
 
     @route("POST", "/v1/syncs", status=201)
     async def add_sync(self, spec: SyncSpec) -> schema.Sync:
@@ -230,7 +231,7 @@ class AgentApi:
 
     @route("GET", "/v1/syncs/{name}")
     async def sync(self, name: Name) -> schema.Sync:
-        """One sync and its progress."""
+        """Return one sync and its progress."""
 
     @route("DELETE", "/v1/syncs/{name}")
     async def remove_sync(self, name: Name) -> schema.Done:
@@ -238,21 +239,21 @@ class AgentApi:
 
     @route("POST", "/v1/syncs/{name}/run", status=202)
     async def run_sync(self, name: Name) -> schema.Done:
-        """Run a sync now."""
+        """Start a sync now."""
 
     @route("POST", "/v1/syncs/{name}/cancel")
     async def cancel_sync(self, name: Name) -> schema.Done:
-        """Stop a sync that runs; what was stored stays."""
+        """Stop a running sync. The store keeps the events that the sync downloaded."""
 
     # Coverages.
 
     @route("GET", "/v1/coverages")
     async def coverages(self) -> schema.Coverages:
-        """Which relays have an author's events: all coverages of the configuration."""
+        """Return all coverages. A coverage shows which events of an author each relay has."""
 
     @route("GET", "/v1/coverages/{name}")
     async def coverage(self, name: Name) -> schema.CoverageState:
-        """One coverage and its newest run."""
+        """Return one coverage and its newest run."""
 
     @route("GET", "/v1/coverages/{name}/history")
     async def coverage_history(
@@ -261,30 +262,30 @@ class AgentApi:
         since: Since = 0.0,
         limit: SmallLimit = 400,
     ) -> schema.CoverageHistory:
-        """The runs of a coverage.
+        """Return the past runs of a coverage.
 
-        The limit keeps the newest ones.
+        `limit` keeps the newest runs.
         """
 
     @route("POST", "/v1/coverages/{name}/run", status=202)
     async def run_coverage(self, name: Name) -> schema.Done:
-        """Compare the relays of a coverage now, and repair where the configuration says so."""
+        """Compare the relays of a coverage now. If the configuration says so, repair them."""
 
     # Relays.
 
     @route("GET", "/v1/relays")
     async def relays(self) -> schema.Relays:
-        """All relays."""
+        """Return all relays of the agent."""
 
     @route("GET", "/v1/relays/info")
     async def relay_info(self, url: RelayUrl) -> schema.RelayInfo:
-        """What a relay says of itself (NIP-11), asked for once."""
+        """Ask a relay for its description of itself (NIP-11)."""
 
     # Counters.
 
     @route("GET", "/v1/streams")
     async def streams(self) -> schema.StreamList:
-        """All streams of counters."""
+        """Return all streams of counters."""
 
     @route("GET", "/v1/streams/{stream}/counters")
     async def counters(
@@ -293,14 +294,14 @@ class AgentApi:
         pattern: Pattern = ">",
         limit: Limit = 1000,
         at: Annotated[
-            int, Meta(ge=0, le=2**53, description="as of this sequence; 0: as they are now")
+            int, Meta(ge=0, le=2**53, description="values at this sequence; 0: current values")
         ] = 0,
     ) -> schema.CounterList:
-        """Counters by pattern."""
+        """Return the counters of a stream that match a pattern."""
 
     @route("DELETE", "/v1/streams/{stream}/counters")
     async def remove_counters(self, stream: StreamName, pattern: Pattern) -> schema.Removed:
-        """Remove the counters that a pattern names."""
+        """Remove the counters of a stream that match a pattern."""
 
     @route("POST", "/v1/streams/{stream}/counters")
     async def add(
@@ -309,16 +310,17 @@ class AgentApi:
         subject: Subject,
         add: Increment,
         id: Annotated[
-            str, Meta(max_length=256, description="the same id again, in time, adds nothing")
+            str,
+            Meta(max_length=256, description="a repeated id adds nothing, for some time"),
         ] = "",
     ) -> schema.CounterAdded:
-        """Add to a counter."""
+        """Add a number to a counter."""
 
     @route("GET", "/v1/streams/{stream}/history")
     async def counter_history(
         self, stream: StreamName, subject: Subject, after: After = 0, limit: Limit = 1000
     ) -> schema.CounterList:
-        """The kept increments of one counter."""
+        """Return the stored increments of one counter."""
 
     @route("GET", "/v1/streams/{stream}/messages", scope=Scope.SOURCE)
     async def messages(
@@ -327,42 +329,42 @@ class AgentApi:
         after: After = 0,
         limit: Limit = 1000,
         newest: Annotated[
-            bool, Meta(description="of each subject the newest message alone")
+            bool, Meta(description="return only the newest message of each subject")
         ] = False,
     ) -> schema.Messages:
-        """The kept messages of a stream, for others that source it."""
+        """Return the stored messages of a stream, for an agent that reads the stream."""
 
     @route("POST", "/v1/streams/{stream}/recount", scope=Scope.READ)
     async def audit(self, stream: StreamName, subject: Subject) -> schema.Audit:
-        """Add up the kept messages of a counter, and compare."""
+        """Add up the stored increments of a counter, and compare the sum with its value."""
 
     @route("POST", "/v1/streams/{stream}/reset")
     async def reset(self, stream: StreamName, subject: Subject) -> schema.CounterAdded:
-        """Set a counter to nothing; what its sources brought is not brought again."""
+        """Set a counter to 0. Its sources do not send their old counts again."""
 
     @route("GET", "/v1/links")
     async def links(self) -> schema.CounterLinks:
-        """How counters travel between this agent and others: sources, what is published and pushed.
+        """Return the links that carry counters between this agent and other places.
 
-        All links, by name.
+        The links are in the order of their names.
         """
 
     @route("POST", "/v1/links/{name}/run", status=202)
     async def run_link(self, name: LinkName) -> schema.Done:
-        """Let a link take or send what there is, now."""
+        """Start one round of a link now."""
 
     @route("POST", "/v1/links/{name}/confirm", status=202)
     async def confirm_link(self, name: LinkName) -> schema.Done:
-        """Let a link go on that stopped because the other side went backwards.
+        """Accept lower values from the other side, so that a stopped link continues.
 
-        The lower values of the other side are right.
+        Confirm only if the lower values are right.
         """
 
     # The store.
 
     @route("GET", "/v1/store")
     async def store(self) -> schema.Store:
-        """What the store holds."""
+        """Return the totals of the store."""
 
     @route("GET", "/v1/store/hot")
     async def hot(
@@ -371,48 +373,48 @@ class AgentApi:
         kind: Annotated[int, Meta(ge=0, le=65_535)] | None = None,
         limit: SmallLimit = 50,
     ) -> schema.HotTargets:
-        """The targets with most events in the store."""
+        """Return the targets with the most events in the store."""
 
     @route("POST", "/v1/store/index/snapshot")
     async def index_snapshot(self) -> schema.IndexMark:
-        """Say where a bulk rebuild of the derived tables begins."""
+        """Return the position in the store at which a bulk rebuild begins."""
 
     @route("POST", "/v1/store/index/adopt", takes=90.0)
     async def adopt_index(
         self, path: Annotated[str, Meta(min_length=1, max_length=4096)]
     ) -> schema.IndexStats:
-        """Take derived tables that were built in bulk since the snapshot.
+        """Install the derived tables that a bulk rebuild wrote since the snapshot.
 
-        `path` is a file of the agent's machine, in the store's folder; it is copied.
+        `path` is a file in the store's folder on the agent's machine. The agent copies the file.
         """
 
     @route("GET", "/v1/store/rebuild")
     async def rebuild(self) -> schema.Rebuild:
-        """The newest bulk rebuild of the derived tables."""
+        """Return the newest bulk rebuild of the derived tables."""
 
     @route("POST", "/v1/store/rebuild", status=202)
     async def start_rebuild(self, body: schema.RebuildBody) -> schema.Rebuild:
-        """Rebuild the derived tables from the events, in a process of its own."""
+        """Rebuild the derived tables from the events, in a separate process."""
 
     @route("DELETE", "/v1/store/rebuild")
     async def cancel_rebuild(self) -> schema.Done:
-        """Cancel the bulk rebuild; what is live stays as it is."""
+        """Cancel the bulk rebuild. The current derived tables stay in use."""
 
     @route("GET", "/v1/assertions")
     async def assertions(self) -> schema.Assertions:
-        """What became of the published cards (NIP-85)."""
+        """Return the result of the newest publication of cards (NIP-85)."""
 
     @route("POST", "/v1/assertions/run", status=202)
     async def run_assertions(self) -> schema.Done:
-        """Publish the cards that changed, now."""
+        """Publish all changed cards (NIP-85) now."""
 
     @route("GET", "/v1/retention")
     async def retention(self) -> schema.Retention:
-        """What is removed when it gets old."""
+        """Return the rules that remove old events, and the result of the newest run."""
 
     @route("POST", "/v1/retention/run", status=202)
     async def run_retention(self) -> schema.Done:
-        """Remove what is old, now."""
+        """Remove old events now, by the rules."""
 
 
 ROUTES: Final = routes_of(AgentApi)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -17,22 +18,23 @@ if TYPE_CHECKING:
 _REF: Final = "#/components/schemas/{name}"
 
 _SCOPES: Final = (
-    "The token of a scope: `manage` may do everything, `read` what changes nothing, `source` reads"
-    " the messages of streams. Each operation names the least one."
+    "The token of a scope. `manage` allows everything. `read` allows every request that changes"
+    " nothing. `source` allows only to read the messages of streams. Each operation names the least"
+    " scope."
 )
 
 _ANSWERED: Final = {STREAM: "Each `data` is one message as JSON."}
-"""The description of a good answer, where it is more than "done"."""
+"""Descriptions of answers that are more than "done"."""
 
 _REFUSALS: Final = {
-    400: "The request cannot be read or is not valid.",
+    400: "The request is not readable or not valid.",
     401: "The token is missing or wrong.",
-    403: "The Host or Origin of the request is not allowed, or the token may not do this.",
-    404: "There is no such thing.",
-    409: "It contradicts what is there.",
-    408: "The body came too slowly.",
+    403: "The agent does not allow the Host or Origin, or the scope of the token is too small.",
+    404: "The object does not exist.",
+    409: "The request contradicts the current state.",
+    408: "The client sent the body too slowly.",
     413: "The body is too large.",
-    503: "The agent cannot do it now.",
+    503: "The agent cannot answer the request now.",
 }
 
 
@@ -40,6 +42,8 @@ def document() -> dict[str, Any]:
     """The document as JSON values."""
     types = _types()
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
+    for one in components.values():
+        one["description"] = inspect.cleandoc(one.get("description", ""))
     by_type = dict(zip(map(id, types), schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for route in ROUTES:

@@ -62,12 +62,13 @@ from nostr_client.watch.history import Point
 from nostr_client.watch.people import People, Person
 
 Origin = Annotated[
-    Literal["file", "api"], Meta(description="where it was configured; of the file: read-only")
+    Literal["file", "api"],
+    Meta(description="where its settings are; the file is read-only"),
 ]
 
 
 class Scope(enum.IntEnum):
-    """What a token may do; a scope includes those below it."""
+    """The rights of a token. A scope includes the scopes below it."""
 
     NONE = 0
     SOURCE = 1
@@ -78,27 +79,43 @@ class Scope(enum.IntEnum):
 
 
 class Permission(ResponseBody, frozen=True):
-    """What the token of this request may do."""
+    """The scope of a token."""
 
     scope: Literal["read", "manage"]
 
 
 class Health(ResponseBody, frozen=True):
-    """The event loop answers."""
+    """The event loop runs."""
 
     alive: bool
     uptime: float
 
 
 class Ready(ResponseBody, frozen=True):
-    """Whether the agent does its work; `reasons` say why not."""
+    """Whether the agent does its work.
+
+    - `reasons`: why it does not.
+    """
 
     ready: bool
     reasons: tuple[str, ...] = ()
 
 
 class AgentStatus(ResponseBody, frozen=True):
-    """The agent at a glance."""
+    """The state of the agent.
+
+    - `uptime`: seconds since the start.
+    - `ready`: whether the agent does its work.
+    - `reasons`: why it does not.
+    - `config`: path of the configuration file.
+    - `store`: path of the store.
+    - `relay_url`: URL of the agent's own relay.
+    - `relays`: number of relays.
+    - `tasks`: number of tasks of the scheduler.
+    - `running`: tasks that run now.
+    - `overdue`: tasks that are due, but wait for others.
+    - `restart_for`: changed keys of the configuration that need a restart.
+    """
 
     version: str
     pid: int
@@ -117,12 +134,16 @@ class AgentStatus(ResponseBody, frozen=True):
     running: int
     overdue: int
     restart_for: tuple[str, ...] = ()
-    """Keys of the configuration that have changed and wait for a restart."""
 
 
 class Reloaded(ResponseBody, frozen=True):
-    """What reading the configuration again did: keys that changed at once, those that need a
-    restart; or, where it was refused whole, every mistake."""
+    """The result of reading the configuration again.
+
+    - `ok`: whether the new configuration is valid. If it is not, nothing changes.
+    - `applied`: changed keys that are in force now.
+    - `restart`: changed keys that need a restart.
+    - `mistakes`: all mistakes in the configuration.
+    """
 
     ok: bool
     applied: tuple[str, ...] = ()
@@ -131,10 +152,19 @@ class Reloaded(ResponseBody, frozen=True):
 
 
 class WatchState(ResponseBody, frozen=True):
-    """A watch and how it stands; `changes` over an hour, a day and a week, where known.
+    """A watch and its current number.
 
-    `since`: the time of the first number; until a span after it, its change is not known.
-    `asserted`: what its providers assert (NIP-85), which is no part of `figure`.
+    - `spec`: the settings of the watch.
+    - `figure`: the number.
+    - `updated_at`: time of the number.
+    - `asked`: number of relays.
+    - `answered`: number of relays with an answer.
+    - `changes`: change of the number over an hour, a day and a week, if known.
+    - `spark`: recent numbers, for a small plot.
+    - `since`: time of the first number.
+    - `failing`: relays without an answer.
+    - `within`: the number among the people in a web of trust.
+    - `asserted`: numbers that the watch's providers assert (NIP-85). They are not part of `figure`.
     """
 
     spec: Watch
@@ -154,13 +184,16 @@ class WatchState(ResponseBody, frozen=True):
 
 
 class Watches(ResponseBody, frozen=True):
-    """All watches, by name."""
+    """All watches, in the order of their names."""
 
     watches: tuple[WatchState, ...]
 
 
 class WatchHistory(ResponseBody, frozen=True):
-    """The numbers of one watch, oldest first, and when it was asked last."""
+    """The numbers of one watch, oldest first.
+
+    - `asked_at`: time of the last request to a relay.
+    """
 
     watch: str
     points: tuple[Point, ...]
@@ -168,7 +201,7 @@ class WatchHistory(ResponseBody, frozen=True):
 
 
 class PastClaims(ResponseBody, frozen=True):
-    """What one relay answered over time: the last answer of each day, newest first."""
+    """The answers of one relay to a watch: the last of each day, newest first."""
 
     watch: str
     relay: str
@@ -176,13 +209,22 @@ class PastClaims(ResponseBody, frozen=True):
 
 
 class WatchOverlaps(RelayOverlaps, ResponseBody, frozen=True):
-    """The people that each pair of a watch's relays shares, by the claims in its number."""
+    """How many people each pair of a watch's relays shares."""
 
     watch: str
 
 
 class CountBody(RequestBody, frozen=True):
-    """A question to be asked now; either `query` and `target`, or `filters`."""
+    """A question for one count.
+
+    Give `query` and `target`, or give `filters`.
+
+    - `query`: name of a canonical query.
+    - `target`: whom or what to count: npub, nevent, naddr or hex.
+    - `filters`: NIP-01 filters. An event counts if it matches one of them.
+    - `relays`: relays to ask.
+    - `timeout`: seconds for all relays.
+    """
 
     query: QueryName | None = None
     target: Annotated[str, Meta(max_length=4096)] = ""
@@ -192,20 +234,24 @@ class CountBody(RequestBody, frozen=True):
 
 
 class NameBody(RequestBody, frozen=True):
-    """A person's name at a domain (NIP-05)."""
+    """A name at a domain (NIP-05)."""
 
-    name: Annotated[str, Meta(max_length=400, description="as bob@example.com")]
+    name: Annotated[str, Meta(max_length=400, description="such as bob@example.com")]
 
 
 class NamedKey(ResponseBody, frozen=True):
-    """Whose key a name is today, by its domain."""
+    """The public key of a name, as its domain says today."""
 
     name: str
     pubkey: str
 
 
 class Sync(ResponseBody, frozen=True):
-    """A sync and its newest run."""
+    """A sync and its newest run.
+
+    - `outcome`: how the run ended.
+    - `relays`: the result for each relay.
+    """
 
     spec: SyncSpec
     origin: Origin
@@ -217,13 +263,17 @@ class Sync(ResponseBody, frozen=True):
 
 
 class Syncs(ResponseBody, frozen=True):
-    """All syncs, by name."""
+    """All syncs, in the order of their names."""
 
     syncs: tuple[Sync, ...]
 
 
 class CoverageState(ResponseBody, frozen=True):
-    """A coverage and its newest run; `why`: the reason if a later one failed."""
+    """A coverage and its newest run.
+
+    - `run`: the newest successful run.
+    - `why`: why a later run failed.
+    """
 
     spec: CoverageSpec
     running: bool = False
@@ -232,7 +282,7 @@ class CoverageState(ResponseBody, frozen=True):
 
 
 class Coverages(ResponseBody, frozen=True):
-    """All coverages, by name."""
+    """All coverages, in the order of their names."""
 
     coverages: tuple[CoverageState, ...]
 
@@ -245,7 +295,18 @@ class CoverageHistory(ResponseBody, frozen=True):
 
 
 class RelayState(ResponseBody, frozen=True):
-    """A relay: its connection, its numbers, and the work that it has."""
+    """A relay, its connection and its statistics.
+
+    - `success_rate`: share of successful connection attempts, from 0 to 1.
+    - `attempts`: connection attempts.
+    - `frames`: frames from the relay.
+    - `rejected`: frames from the relay that are not a valid message.
+    - `faults`: times that the client closed the connection because of an error of the relay.
+    - `notices`: the newest NOTICE messages.
+    - `tasks`: number of tasks that ask the relay.
+    - `failing`: number of these tasks whose newest attempt failed.
+    - `trusted`: whether the configuration trusts the relay.
+    """
 
     url: str
     status: str
@@ -267,13 +328,18 @@ class RelayState(ResponseBody, frozen=True):
 
 
 class Relays(ResponseBody, frozen=True):
-    """All relays that the agent has to do with."""
+    """All relays of the agent."""
 
     relays: tuple[RelayState, ...]
 
 
 class LogLine(ResponseBody, frozen=True):
-    """A line of the log; `n` counts up from the start of the agent."""
+    """One line of the log.
+
+    - `n`: number of the line since the start of the agent.
+    - `at`: time of the line.
+    - `fields`: further values of the event.
+    """
 
     n: int
     at: float
@@ -283,13 +349,18 @@ class LogLine(ResponseBody, frozen=True):
 
 
 class LogTail(ResponseBody, frozen=True):
-    """The newest lines, oldest first."""
+    """The newest lines of the log, oldest first."""
 
     lines: tuple[LogLine, ...]
 
 
 class StateSnapshot(ResponseBody, frozen=True, tag="snapshot"):
-    """Where a stream begins: all that deltas with a higher `n` than this change."""
+    """The first message of a stream of events: the whole state.
+
+    Only a delta with a higher `n` changes this state.
+
+    - `run`: a random name for this run of the agent.
+    """
 
     n: int
     run: str
@@ -302,9 +373,16 @@ class StateSnapshot(ResponseBody, frozen=True, tag="snapshot"):
 
 
 class Delta(ResponseBody, frozen=True, tag="delta"):
-    """One change; what is not null replaces what was known under its name or URL.
+    """One change of the state.
 
-    `stream` reports that counters in it have changed; ask for those that are shown.
+    A value that is not null replaces the known value with the same name or URL.
+
+    - `stream`: counters of this stream have changed. Request the counters that you show.
+    - `removed_watch`: name of a removed watch.
+    - `removed_sync`: name of a removed sync.
+    - `removed_relay`: URL of a removed relay.
+    - `removed_link`: name of a removed link.
+    - `removed_coverage`: name of a removed coverage.
     """
 
     n: int
@@ -325,7 +403,12 @@ class Delta(ResponseBody, frozen=True, tag="delta"):
 
 
 class StreamEnd(ResponseBody, frozen=True, tag="cut"):
-    """The last message of a stream: why it ends. Come again with the last number seen."""
+    """The last message of a stream of events.
+
+    Connect again with the last id that you have.
+
+    - `reason`: why the stream ends.
+    """
 
     reason: str
 

@@ -24,15 +24,19 @@ Subject = Annotated[str, Meta(min_length=1, max_length=256)]
 
 
 class ResponseBody(msgspec.Struct, frozen=True, kw_only=True):
-    """Anything that the API says."""
+    """The base class of all answers of the API."""
 
 
 class RequestBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A value that the API accepts; unknown fields are refused."""
+    """The base class of all values that the API accepts. The API refuses unknown fields."""
 
 
 class Problem(ResponseBody, frozen=True):
-    """Why a request was not done; `code` is one word, stable."""
+    """Why the agent refuses a request.
+
+    - `code`: a stable word for programs.
+    - `message`: a sentence for people.
+    """
 
     code: str
     message: str
@@ -58,7 +62,7 @@ def read_only(what: str) -> ApiRefusal:
 
 
 class Done(ResponseBody, frozen=True):
-    """It is done, or asked for."""
+    """The agent has done the request, or has started it."""
 
     done: bool = True
 
@@ -67,25 +71,33 @@ class Done(ResponseBody, frozen=True):
 
 
 class Stream(ResponseBody, frozen=True):
-    """A stream of counters."""
+    """A stream of counters.
+
+    - `messages`: number of stored messages.
+    - `counters`: number of counters.
+    - `last_seq`: sequence of the last message.
+    """
 
     name: str
     subjects: tuple[str, ...]
     messages: int
     counters: int
     last_seq: int
-    counts: Annotated[bool, Meta(description="whether it keeps counters")] = True
-    targets: Annotated[tuple[str, ...], Meta(description="patterns of what its sources bring")] = ()
+    counts: Annotated[bool, Meta(description="whether the stream has counters")] = True
+    targets: Annotated[tuple[str, ...], Meta(description="patterns of its sources' subjects")] = ()
 
 
 class StreamList(ResponseBody, frozen=True):
-    """All streams, by name."""
+    """All streams, in the order of their names."""
 
     streams: tuple[Stream, ...]
 
 
 class CounterList(ResponseBody, frozen=True):
-    """Counters of one stream; `more` is true when the limit left some out."""
+    """Counters of one stream.
+
+    - `more`: whether the limit left counters out.
+    """
 
     stream: str
     counters: tuple[Counter, ...]
@@ -93,7 +105,11 @@ class CounterList(ResponseBody, frozen=True):
 
 
 class CounterAdded(ResponseBody, frozen=True):
-    """What was added; `value` is null where the id says that it was counted before."""
+    """The result of adding a number to a counter.
+
+    - `value`: the new value. It is null if the stream counted the id before.
+    - `duplicate`: whether the stream counted the id before.
+    """
 
     seq: int
     value: Integer | None
@@ -101,17 +117,24 @@ class CounterAdded(ResponseBody, frozen=True):
 
 
 class Removed(ResponseBody, frozen=True):
-    """How many kept messages of counters were removed."""
+    """The result of removing counters.
+
+    - `messages`: number of removed messages.
+    """
 
     messages: int
 
 
 class Messages(ResponseBody, frozen=True):
-    """The kept messages of a stream after a sequence, oldest first, and which stream it is.
+    """Stored messages of a stream after a sequence, oldest first.
 
-    `runs`: the newest runs of the agent, each with the sequence at which it began: who has read
-    further within an older run has read what a backup took away. `lineage`: the ways that counts
-    take into this stream, each from the stream itself to its far end, as `stream@store`.
+    - `store`: id of the store.
+    - `epoch`: id of this stream. A new stream with the same name has a new id.
+    - `more`: whether the limit left messages out.
+    - `runs`: newest runs of the agent, each with its first sequence. If a reader read beyond the
+      end of an older run, the agent has lost messages, for example after a restored backup.
+    - `lineage`: paths over which counts reach this stream. Each begins at the stream and ends at
+      the farthest source, as `stream@store`.
     """
 
     store: str
@@ -126,12 +149,16 @@ class Messages(ResponseBody, frozen=True):
 
 
 class CounterLink(ResponseBody, frozen=True):
-    """One way that counts take between this agent and another place, and how it does.
+    """A path over which counters travel between this agent and another place.
 
-    `state`: waiting (not asked yet), ok, behind (more is there than was taken), failing (tried
-    again), stopped (only a change or a confirmation brings it on; `why` says which). `lag` is in
-    messages (agent), counters (nats), or seconds between the newest event and the one taken
-    (nostr). `path` is the cycle or the diamond of a refusal.
+    - `state`: `waiting`: not asked yet. `ok`: up to date. `behind`: further messages wait.
+      `failing`: the agent tries again. `stopped`: somebody must change or confirm something.
+    - `why`: the reason for the state.
+    - `path`: the streams of a cycle or of a double path, if the agent refuses the link for it.
+    - `lag`: what is still missing. The unit is messages (agent), counters (nats) or seconds
+      (nostr).
+    - `subjects`: counters that the link has carried.
+    - `problems`: further problems.
     """
 
     name: str
@@ -143,7 +170,7 @@ class CounterLink(ResponseBody, frozen=True):
     why: str = ""
     path: tuple[str, ...] = ()
     confirmable: Annotated[
-        bool, Meta(description="POST /v1/links/{name}/confirm lets it go on")
+        bool, Meta(description="whether POST /v1/links/{name}/confirm continues the link")
     ] = False
     asked_at: float | None = None
     done_at: float | None = None
@@ -154,16 +181,16 @@ class CounterLink(ResponseBody, frozen=True):
     subjects: int = 0
     last_subject: str = ""
     last_value: Integer | None = None
-    moved: Annotated[int, Meta(description="messages taken or sent, in all")] = 0
-    gaps: Annotated[int, Meta(description="places where messages were gone before they came")] = 0
-    lost: Annotated[int, Meta(description="messages that were gone; their sum is not")] = 0
-    parked: Annotated[int, Meta(description="subjects that could not be taken, and are kept")] = 0
-    left_out: Annotated[int, Meta(description="subjects that the source may not bring")] = 0
+    moved: Annotated[int, Meta(description="number of messages that the link has carried")] = 0
+    gaps: Annotated[int, Meta(description="how often the link missed removed messages")] = 0
+    lost: Annotated[int, Meta(description="missed messages; their sum still counts")] = 0
+    parked: Annotated[int, Meta(description="subjects with an error, kept for later")] = 0
+    left_out: Annotated[int, Meta(description="subjects that the source must not send")] = 0
     problems: tuple[str, ...] = ()
 
 
 class CounterLinks(ResponseBody, frozen=True):
-    """All links, by name."""
+    """All links, in the order of their names."""
 
     links: tuple[CounterLink, ...]
 
@@ -172,27 +199,47 @@ class CounterLinks(ResponseBody, frozen=True):
 
 
 class HotTargets(ResponseBody, frozen=True):
-    """The targets with most events, those first."""
+    """The targets with the most events, in descending order."""
 
     targets: tuple[HotTarget, ...]
 
 
 class IndexMark(ResponseBody, frozen=True):
-    """Where a bulk rebuild begins: what it is to write into the `about` of its file."""
+    """The position in the store at which a bulk rebuild begins.
+
+    The rebuild writes both numbers into the table `about` of its file.
+    """
 
     next_seq: int
     removals: int
 
 
 class Store(StoreStats, ResponseBody, frozen=True):
-    """Totals of the store, with its hundred commonest kinds; `index` is null where none is kept."""
+    """The totals of the store.
+
+    - `index`: the derived tables, or null if the store has none.
+    - `tags`: rows of the tag index.
+    - `kinds`: number of events of the hundred most frequent kinds.
+    - `deleted_ids`: ids that their authors deleted.
+    - `deleted_addresses`: addresses that their authors deleted.
+    - `vanished`: keys that asked to vanish (NIP-62).
+    - `expiring`: events with an expiration time.
+    - `future`: events with a time in the future.
+    - `bytes`: size of the file and its log.
+    - `search`: whether the store answers `search` (NIP-50).
+    """
 
     path: str
     index: IndexStats | None = None
 
 
 class Retention(ResponseBody, frozen=True):
-    """What is removed when it gets old, and what the newest run removed."""
+    """The rules that remove old events, and the result of the newest run.
+
+    - `ran_at`: time of the newest run.
+    - `removed`: events that the newest run removed.
+    - `removed_total`: events that all runs removed.
+    """
 
     rules: tuple[RetentionRule, ...]
     ran_at: float | None = None
@@ -201,10 +248,13 @@ class Retention(ResponseBody, frozen=True):
 
 
 class Assertions(ResponseBody, frozen=True):
-    """What became of the cards (NIP-85) of one key; `on` is false where none are published.
+    """The publication of cards (NIP-85) by one key.
 
-    `why`: why the newest run published nothing, or "". `report`: what it did, and what each relay
-    took; null before the first run.
+    - `on`: whether the configuration publishes cards.
+    - `pubkey`: the key.
+    - `ran_at`: time of the newest run.
+    - `why`: why the newest run published nothing, or "".
+    - `report`: result of the newest run; null before the first run.
     """
 
     on: bool
@@ -220,7 +270,12 @@ HEAP: Final = r"^([1-9][0-9]{0,3}g|(51[2-9]|5[2-9][0-9]|[6-9][0-9]{2}|[1-9][0-9]
 
 
 class RebuildBody(RequestBody, frozen=True):
-    """Rebuild the derived tables; `check` compares only, `repair` compares and repairs."""
+    """Settings of a bulk rebuild of the derived tables.
+
+    - `check`: compare the derived tables with the events, without a rebuild.
+    - `repair`: compare, and correct the differences.
+    - `memory`: memory for Spark.
+    """
 
     engine: Literal["auto", "spark", "reference"] = "auto"
     check: bool = False
@@ -229,7 +284,10 @@ class RebuildBody(RequestBody, frozen=True):
 
 
 class RebuildStage(msgspec.Struct, frozen=True):
-    """One stage of a rebuild; `total` is 0 where it is not known."""
+    """One stage of a rebuild.
+
+    - `total`: amount of work; 0 if unknown.
+    """
 
     name: str
     state: Literal["started", "running", "done", "skipped"]
@@ -240,9 +298,17 @@ class RebuildStage(msgspec.Struct, frozen=True):
 
 
 class Rebuild(ResponseBody, frozen=True):
-    """The newest rebuild; `outcome` is empty while it runs, and before the first one.
+    """The newest bulk rebuild of the derived tables.
 
-    `found` counts all differences, null where nothing was compared.
+    - `outcome`: empty during a rebuild and before the first rebuild.
+    - `message`: the result as a sentence.
+    - `engine`: the engine of the rebuild.
+    - `why`: why the agent chose this engine.
+    - `rows`: number of rows in each table.
+    - `generation`: number of the new derived tables.
+    - `found`: number of differences; null if the run compared nothing.
+    - `differences`: the first differences.
+    - `repaired`: number of corrected rows in each table.
     """
 
     running: bool = False

@@ -323,35 +323,44 @@ class Agent:
         pool = self.parts.pool.relays.values()
         stats = [relay.stats for relay in pool]
         numbers: dict[str, tuple[str, Any]] = {
-            "watches": ("Watches.", len(self.engine.watches)),
+            "watches": ("Number of watches.", len(self.engine.watches)),
             "store_full": (
-                "1 while the store takes no events: no room on its disk, or in its budget.",
+                "1 if the store refuses events, because its disk or its budget is full.",
                 bool(self.parts.store.full),
             ),
             "store_events": ("Events in the store.", self.stored),
             **_space(self.parts.store.room.space),
             "index_behind": (
-                "1 while the derived tables lack what is stored.",
+                "1 if the derived tables lack some stored events.",
                 self.parts.index is not None and bool(self.parts.index.index.behind),
             ),
-            "syncs": ("Syncs.", len(self.syncing.syncs)),
-            "coverages": ("Coverages.", len(self.coverages.states)),
-            "relays": ("Relays that were asked something.", len(stats)),
+            "syncs": ("Number of syncs.", len(self.syncing.syncs)),
+            "coverages": ("Number of coverages.", len(self.coverages.states)),
+            "relays": ("Relays that the agent has connected to, or has tried to.", len(stats)),
             "relays_connected": (
                 "Relays with an open connection.",
                 sum(str(relay.status) == "connected" for relay in pool),
             ),
             "tasks": ("Tasks of the scheduler.", len(self.worker.schedule.tasks)),
             "tasks_running": ("Tasks that run now.", self.worker.running),
-            "tasks_overdue": ("Tasks that are due and wait for room.", self.worker.overdue),
-            "tasks_started_total": ("Tasks that were started.", self.worker.started),
-            "tasks_failed_total": ("Tasks that did not go well.", self.worker.failed),
-            "live_events_total": ("Live events that came.", self.engine.live.received),
-            "kept_events_total": ("Live events that the store took.", self.engine.live.kept),
-            "unkept_events_total": ("Live events that did not fit.", self.engine.live.dropped),
-            "downloaded_events_total": ("Events stored by syncs.", self.syncing.downloaded),
-            "uploaded_events_total": ("Events that relays took.", self.syncing.uploaded),
-            "removed_events_total": ("Events removed by age.", self.retention.removed_total),
+            "tasks_overdue": ("Tasks that are due, but wait for other tasks.", self.worker.overdue),
+            "tasks_started_total": ("Started tasks.", self.worker.started),
+            "tasks_failed_total": ("Failed tasks.", self.worker.failed),
+            "live_events_total": ("Live events from relays.", self.engine.live.received),
+            "kept_events_total": ("Live events that the store accepted.", self.engine.live.kept),
+            "unkept_events_total": (
+                "Live events that the agent dropped, because its queue was full.",
+                self.engine.live.dropped,
+            ),
+            "downloaded_events_total": ("Events that syncs stored.", self.syncing.downloaded),
+            "uploaded_events_total": (
+                "Events of syncs that relays accepted.",
+                self.syncing.uploaded,
+            ),
+            "removed_events_total": (
+                "Old events that the retention rules removed.",
+                self.retention.removed_total,
+            ),
             "received_characters_total": (
                 "Characters received from relays.",
                 sum(one.bytes_received for one in stats) + self.eviction.gone.bytes_received,
@@ -361,22 +370,31 @@ class Agent:
                 sum(one.bytes_sent for one in stats) + self.eviction.gone.bytes_sent,
             ),
             "relay_faults_total": (
-                "Times that a relay was cut off.",
+                "Times that the agent closed a connection because of an error of the relay.",
                 sum(one.faults for one in stats) + self.eviction.gone.faults,
             ),
-            "alerts_told_total": ("Alerts that a webhook or command took.", self.alerts.delivered),
+            "alerts_told_total": (
+                "Alerts that a webhook or command accepted.",
+                self.alerts.delivered,
+            ),
             "alerts_failed_total": (
-                "Attempts to deliver an alert that failed.",
+                "Failed attempts to deliver an alert.",
                 self.alerts.failed,
             ),
             "alerts_given_up_total": (
-                "Alerts that a webhook or command did not get.",
+                "Alerts that the agent gave up.",
                 self.alerts.given_up,
             ),
-            "streams": ("Clients of the event stream.", self.feed.streams),
-            "streams_cut_total": ("Stream clients that were too slow.", self.feed.cut),
+            "streams": ("Connected clients of the event stream.", self.feed.streams),
+            "streams_cut_total": (
+                "Clients that the agent disconnected because they were too slow.",
+                self.feed.cut,
+            ),
             "log_lines_total": ("Lines written to the log.", self.log.n),
-            "log_lines_left_out_total": ("Lines left out of the log.", self.log.dropped),
+            "log_lines_left_out_total": (
+                "Lines that the agent left out of the log.",
+                self.log.dropped,
+            ),
         }
         return numbers | dict(self.linking.numbers())
 
@@ -389,6 +407,6 @@ def _space(space: Space | None) -> dict[str, tuple[str, float]]:
         "store_used_bytes": ("Bytes of the store, without free pages and logs.", space.used)
     }
     if space.left is not None:
-        text = "Bytes until the store takes no more events."
+        text = "Bytes left until the store refuses events."
         found["store_left_bytes"] = (text, space.left)
     return found

@@ -57,13 +57,13 @@ class Metrics:
         PlatformCollector(registry=self._registry)
         self.answers = Histogram(
             "nostr_agent_relay_answer_seconds",
-            "How long relays took to answer a question of a watch.",
+            "Seconds that relays took to answer a question of a watch.",
             registry=self._registry,
             buckets=BUCKETS,
         )
         self.merges = Histogram(
             "nostr_agent_merge_seconds",
-            "How long merging the claims of a watch took.",
+            "Seconds that the agent took to merge the claims of a watch.",
             registry=self._registry,
             buckets=BUCKETS,
         )
@@ -113,38 +113,48 @@ class _WatchReader:
         yield _gauge(
             "watch_value", "The number of a watch.", "watch", ((n, f.value) for n, f in figures)
         )
-        yield _gauge("watch_low", "It is at least this.", "watch", ((n, f.low) for n, f in figures))
+        yield _gauge(
+            "watch_low",
+            "The lower end of the number's interval.",
+            "watch",
+            ((n, f.low) for n, f in figures),
+        )
         yield _gauge(
             "watch_high",
-            "It is at most this.",
+            "The upper end of the number's interval. Absent if there is none.",
             "watch",
             ((n, f.high) for n, f in figures if f.high is not None),
         )
         yield _gauge(
             "watch_exact",
-            "1 where the number is exact.",
+            "1 if the number is exact, else 0.",
             "watch",
             ((n, float(f.exact)) for n, f in figures),
         )
         yield _gauge(
             "watch_relays_answered",
-            "Relays that answered a watch's question.",
+            "Relays that answered the question of a watch.",
             "watch",
             ((name, one.answered) for name, one in shown),
         )
         yield _gauge(
             "watch_last_success_timestamp_seconds",
-            "When a watch's number was merged last, in Unix seconds.",
+            "Time of the newest number of a watch, in Unix seconds.",
             "watch",
             known,
         )
         left_out = max(0, len(watches) - MOST_WATCHES)
         yield GaugeMetricFamily(
             "nostr_agent_watches_without_gauges",
-            f"Watches beyond {MOST_WATCHES:,}, whose numbers the HTTP API has.",
+            f"Watches beyond {MOST_WATCHES:,}. The HTTP API has their numbers.",
             value=left_out,
         )
-        yield _gauge("build_info", "1 for the version that runs.", "version", [(__version__, 1.0)])
+        yield _gauge(
+            "build_info",
+            "1, with the version of the agent as a label.",
+            "version",
+            [(__version__, 1.0)],
+        )
 
     def describe(self) -> Iterable[Family]:
         return ()
@@ -159,7 +169,7 @@ class _SyncReader:
     def collect(self) -> Iterable[Family]:
         yield _gauge(
             "sync_last_success_timestamp_seconds",
-            "When a sync last completed, in Unix seconds.",
+            "Time of the last complete run of a sync, in Unix seconds.",
             "sync",
             self._read().items(),
         )
@@ -185,7 +195,7 @@ class _CoverageReader:
         runs = {name: one.run for name, one in self._read().items() if one.run is not None}
         shares = GaugeMetricFamily(
             "nostr_agent_coverage_share",
-            "Part of the known events that a relay has, 0 to 1; none if that is not known.",
+            "Share of the known events that a relay has, from 0 to 1. Absent if unknown.",
             labels=("coverage", "relay"),
         )
         for name, run in runs.items():
@@ -195,19 +205,19 @@ class _CoverageReader:
         yield shares
         yield _gauge(
             "coverage_known_events",
-            "Events that are known, over relays and store.",
+            "Distinct events on all relays of a coverage and in the store.",
             "coverage",
             ((name, run.known) for name, run in runs.items()),
         )
         yield _gauge(
             "coverage_relays_not_compared",
-            "Relays that were not compared to their end.",
+            "Relays that the newest run did not compare completely.",
             "coverage",
             ((name, sum(not one.compared for one in run.relays)) for name, run in runs.items()),
         )
         yield _gauge(
             "coverage_last_run_timestamp_seconds",
-            "When a coverage was compared last, in Unix seconds.",
+            "Time of the newest run of a coverage, in Unix seconds.",
             "coverage",
             ((name, run.at) for name, run in runs.items()),
         )
@@ -217,12 +227,12 @@ class _CoverageReader:
 
 
 _LINK_NUMBERS: Final = {
-    "lag": "What is not taken or sent yet: messages, counters (nats) or seconds (nostr).",
-    "seq": "The sequence that a link has come to.",
-    "subjects": "Counters that a link has brought or sent.",
-    "parked": "Subjects that could not be taken.",
-    "gaps": "Places where messages were gone before they came.",
-    "left_out": "Messages of subjects that a source may not bring.",
+    "lag": "How far a link is behind: in messages, counters (nats) or seconds (nostr).",
+    "seq": "The sequence that a link has reached.",
+    "subjects": "Counters that a link has carried.",
+    "parked": "Subjects with an error, which a link keeps for later.",
+    "gaps": "How often a link missed messages that its source had removed.",
+    "left_out": "Messages that a link ignored, because the source must not send them.",
 }
 
 
@@ -244,7 +254,7 @@ class _LinkReader:
             yield family
         state = GaugeMetricFamily(
             "nostr_agent_counter_link_state",
-            "1 for the state that a link is in.",
+            "1 for the current state of a link.",
             labels=(*labels, "state"),
         )
         for one in links:

@@ -9,7 +9,13 @@ import msgspec
 
 
 class RelayDelivery(msgspec.Struct, kw_only=True):
-    """The result for one relay: events accepted, refused by reason, and left."""
+    """The result for one relay.
+
+    - `taken`: number of accepted events.
+    - `refused`: number of refused events, by reason.
+    - `left`: number of events that the relay has not accepted yet.
+    - `error`: why the run stopped for this relay.
+    """
 
     taken: int = 0
     refused: dict[str, int] = {}
@@ -18,16 +24,22 @@ class RelayDelivery(msgspec.Struct, kw_only=True):
 
 
 class PublishReport(msgspec.Struct, kw_only=True):
-    """The result of one run. `withheld`: cards that are not published, by reason."""
+    """The result of one run.
+
+    - `signed`: number of new cards.
+    - `unchanged`: number of cards that did not change.
+    - `retracted`: number of deleted cards.
+    - `withheld`: number of cards that the run did not publish, by reason.
+    - `incomplete`: number of published cards without a field, by field.
+    - `relays`: the result for each relay, by normalised URL.
+    """
 
     signed: int = 0
     unchanged: int = 0
     retracted: int = 0
     withheld: dict[str, int] = {}
     incomplete: dict[str, int] = {}
-    """Published cards by the fields that their readers miss."""
     relays: dict[str, RelayDelivery] = {}
-    """What each relay took, by normalised URL."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON values."""
@@ -46,10 +58,12 @@ class AssertedStatus(StrEnum):
 
 
 class Asserted(msgspec.Struct, frozen=True, kw_only=True):
-    """What one provider (hex pubkey) asserts: a number that somebody else counted.
+    """A number that one provider (NIP-85) asserts.
 
-    `field`: as `kind:tag`. `counted_at`: Unix seconds, by the provider's word. `relays`: which
-    relays sent its newest card, normalised URLs.
+    - `provider`: pubkey of the provider.
+    - `field`: the field of the card, as `kind:tag`.
+    - `counted_at`: time of the count in Unix seconds, as the provider says.
+    - `relays`: normalised URLs of the relays that sent the provider's newest card.
     """
 
     provider: str

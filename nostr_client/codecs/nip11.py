@@ -19,7 +19,10 @@ _MAX_INT = 2**53 - 1  # a limit beyond what JSON carries exactly is no limit
 
 
 class Limitation(msgspec.Struct, frozen=True, kw_only=True):
-    """`limitation` of NIP-11; None where the relay does not say. Bytes and seconds."""
+    """The limits in a relay's NIP-11 document, in bytes and seconds.
+
+    A value is None if the document does not have it.
+    """
 
     max_message_length: int | None = None
     max_subscriptions: int | None = None

@@ -114,20 +114,22 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Within(msgspec.Struct, frozen=True, kw_only=True):
-    """How many of a number's distinct authors are within a web of trust (`codecs.web_of_trust`).
-
-    The web is that of `key` (hex) to a `depth` of 1 or 2, and has so many `people`; the follow
-    lists of `lists` of the `followed` are known. `figure` is None if no relay gave an author: an
-    error is not a zero. `at`: when they were counted, Unix seconds.
-    """
+    """The number of distinct authors within a web of trust (`codecs.web_of_trust`)."""
 
     key: str
+    """The hex pubkey in the centre of the web."""
     depth: int
+    """1 for the people whom the key follows, 2 for their follows too."""
     people: int
+    """Number of people in the web."""
     followed: int
+    """Number of people whom the key follows."""
     lists: int
+    """How many of their follow lists are in the store."""
     figure: Figure | None
+    """The number of authors. None if no relay gave an author."""
     at: int
+    """The Unix time of the count."""
 
     def __str__(self) -> str:
         return self.line({})
@@ -152,39 +154,53 @@ class Within(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WeighedClaim(ClaimSummary, frozen=True, kw_only=True):
-    """One relay's answer, and how it was used in the number."""
+    """One relay's answer, and its part in the number."""
 
     estimate: float | None = None
+    """The estimate from the relay's registers."""
     used: tuple[str, ...] = ()
+    """What the number uses of the answer: registers, count, events or ids."""
     share: float | None = None
+    """The authors in the answer, as a share of all authors."""
     reasons: tuple[str, ...] = ()
+    """Why the number does not use a part of the answer."""
     excluded: bool = False
+    """True if the relay is excluded from the number."""
 
 
 class PastClaim(msgspec.Struct, frozen=True, kw_only=True):
-    """The last answer of a relay on one day; `asked_at` in Unix seconds."""
+    """The last answer of a relay on one day."""
 
     asked_at: float
+    """The Unix time of the request."""
     status: str
     method: str | None = None
     count: int | None = None
     estimate: float | None = None
+    """The estimate from the relay's registers."""
 
 
 class CountReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A number over many relays, and the claims behind it."""
+    """A number over many relays, and the answers of the relays."""
 
     query: str
     target: str | None
     filters: tuple[dict[str, Any], ...]
     unit: Annotated[Literal["distinct_authors", "events"], Meta(description="what `figure` counts")]
     figure: Figure | None
+    """The number."""
     authors: Figure | None
+    """The number of distinct authors, if known."""
     events: Figure | None
+    """The number of distinct events, if known."""
     corroborated: Figure | None
+    """The number of authors whom at least two relays have. One relay cannot raise this number."""
     amount: Figure | None
+    """The sum in millisats, if the query counts zaps."""
     relays: tuple[WeighedClaim, ...]
+    """The answer of each relay."""
     within: Within | None = None
+    """The number of authors within a web of trust, if the question asks for it."""
 
     def __str__(self) -> str:
         name = "matching" if self.query == "filter" else self.query
@@ -197,34 +213,37 @@ class CountReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SharedPeople(msgspec.Struct, frozen=True, kw_only=True):
-    """Two relays: `people` are on both, `jaccard` is their share of all on either, from 0 to 1.
-
-    `exact`: both relays were read, and neither can have changed since; `low` and `high` then are
-    `jaccard`. Otherwise they are its 95 % interval by registers. If both relays were read, one of
-    them in an earlier round, they include people who may be gone, and not people whose old events
-    came late. `noise`: the pair is not exact, and perhaps nobody is on both, as `low` is 0.
-    """
+    """The people whom two relays share."""
 
     relays: tuple[str, str]
+    """The two relays."""
     people: int
+    """Number of people on both relays."""
     jaccard: float
+    """These people as a share of all people on either relay, from 0 to 1."""
     low: float
+    """Lower end of the share's 95 % interval."""
     high: float
+    """Upper end of the share's 95 % interval."""
     exact: bool
+    """True if the client read both relays, and neither has changed since. Then `low` and `high`
+    equal `jaccard`."""
     noise: bool = False
+    """True if the relays perhaps share nobody, because `low` is 0."""
 
 
 class UncomparedRelay(msgspec.Struct, frozen=True, kw_only=True):
-    """A relay whose people cannot be compared with those of other relays, and why."""
+    """A relay without people to compare with other relays."""
 
     relay: str
     why: str
+    """The reason."""
 
 
 class RelayOverlaps(msgspec.Struct, frozen=True, kw_only=True):
-    """The people that each pair of relays shares; relays without people to compare have a reason.
+    """The people whom each pair of relays shares.
 
-    Every relay of a count is in one of the two lists.
+    Each relay of a count is in one of the two lists.
     """
 
     overlaps: tuple[SharedPeople, ...]

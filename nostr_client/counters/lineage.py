@@ -133,10 +133,11 @@ class StreamHead(NamedTuple):
 
 
 class Arrival(msgspec.Struct, frozen=True, gc=False):
-    """A message as it goes from store to store; `ts` in nanoseconds.
+    """A message on its way from one store to another.
 
-    `value` and `incr` are the text of integers of any size, which the reader checks; None:
-    no counter's.
+    - `value`: value of the counter, as text of any length; null if the message has no counter.
+    - `incr`: increment in the message, as text.
+    - `ts`: time in nanoseconds.
     """
 
     seq: int

@@ -21,7 +21,14 @@ Integer = Annotated[str, Meta(pattern=r"^-?[0-9]+(?!\n)$", description="an integ
 
 
 class Counter(msgspec.Struct, frozen=True, kw_only=True):
-    """One counter: its value, and what other streams brought to it; `ts` in Unix seconds."""
+    """The value of one counter.
+
+    - `seq`: sequence of its newest message.
+    - `ts`: time of this message, in Unix seconds.
+    - `incr`: increment in this message.
+    - `local`: the part of the value that this stream itself counted.
+    - `sources`: the parts from other streams, by stream and subject.
+    """
 
     subject: str
     value: Integer
@@ -33,7 +40,7 @@ class Counter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditBreak(msgspec.Struct, frozen=True, kw_only=True):
-    """A message whose value does not follow from the one kept before it."""
+    """A message whose value is not the sum of the message before it and its increment."""
 
     seq: int
     expected: Integer
@@ -41,10 +48,13 @@ class AuditBreak(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Audit(msgspec.Struct, frozen=True, kw_only=True):
-    """A counter added up again from its kept messages.
+    """The sum of a counter's stored messages.
 
-    `base` is what the oldest kept message stands on, `total` the sum of the kept increments.
-    `holds` is false where they do not fit; `breaks` names the first places.
+    - `base`: value before the oldest stored message.
+    - `total`: sum of the stored increments.
+    - `messages`: number of stored messages.
+    - `holds`: whether the values fit together.
+    - `breaks`: the first messages whose values do not fit.
     """
 
     subject: str
@@ -57,10 +67,12 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CounterMove(msgspec.Struct, frozen=True, kw_only=True):
-    """A counter that changed since a time: its value at that time, and its value now.
+    """A counter that changed since a time.
 
-    `then` is None if the counter was not there (`is_new`), or if its older changes are not stored.
-    `now` is None if the stored value cannot be read.
+    - `now`: its value now, or null if the stored value is not readable.
+    - `then`: its value at that time. It is null for a new counter, and if the older changes are not
+      stored.
+    - `is_new`: whether the counter did not exist at that time.
     """
 
     subject: str
@@ -82,9 +94,11 @@ class CounterMove(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StreamMoves(msgspec.Struct, frozen=True, kw_only=True):
-    """What changed in a stream since a time: of `counters` counters, `changed` have changed.
+    """The changes of a stream of counters since a time.
 
-    `moves` names those that changed most.
+    - `counters`: number of counters.
+    - `changed`: number of changed counters.
+    - `moves`: the counters that changed most.
     """
 
     stream: str

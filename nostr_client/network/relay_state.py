@@ -66,24 +66,24 @@ class RelayStats(msgspec.Struct):
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
-    """What a relay can do, by what it did; None where nothing shows it yet.
+    """What a relay supports, as its answers show. A value is null if no answer shows it yet.
 
-    Values of an earlier run may be given to a Relay, which only ever replaces them by newer ones.
+    - `count`: whether the relay answers COUNT.
+    - `count_hint`: what the relay's HELLO says about COUNT.
+    - `hll`: whether an answer to an eligible query had registers.
+    - `union`: whether COUNT with several filters returns their union. Most relays count one filter.
+    - `negentropy`: whether the relay supports negentropy (NIP-77).
+    - `auth`: whether the relay asked for AUTH.
+    - `max_subscriptions`: most open REQs, by the relay's NIP-11 document.
     """
 
     count: bool | None = None
-    """Whether it answered a COUNT, or said that it knows no such command."""
     count_hint: bool | None = None
-    """What HELLO says about COUNT; a hint only."""
     hll: bool | None = None
-    """Whether its answer to an eligible query carried registers."""
     union: bool | None = None
-    """Whether a COUNT of several filters gives their true union; most relays answer for one."""
     negentropy: bool | None = None
     auth: bool | None = None
-    """Whether it asked for AUTH."""
     max_subscriptions: int | None = None
-    """How many open REQs its document allows."""
 
 
 _TICK: Final = 2.0

@@ -35,7 +35,7 @@ _OF_EVENTS: Final = ("event", "tag", "tomb", "vanished")
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """One difference between the derived tables and a rebuild of them, with its cause."""
+    """One difference between the derived tables and the events, with its cause."""
 
     table: str
     key: str
@@ -317,10 +317,11 @@ class EventStore(Protocol):
         ...
 
     async def known(self, ids: Iterable[str]) -> set[str]:
-        """Return the ids, out of `ids`, that a client need not download.
+        """Return the ids of `ids` that a client need not download.
 
-        Such an event is stored, or the store verified it and refused or removed it by a rule:
-        SUPERSEDED, DELETED, EXPIRED or VANISHED. An event that `delete` removed is not known.
+        The store knows an id if it has the event. The store also knows an id if it verified the
+        event and then refused or removed the event by a rule: SUPERSEDED, DELETED, EXPIRED or
+        VANISHED. The store does not know an event that `delete` removed.
         """
         ...
 

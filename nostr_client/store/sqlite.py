@@ -197,7 +197,7 @@ class SqliteStore(EventStore):
         return await self.database.read(lambda conn: _known(conn, raw))
 
     async def held(self, ids: Iterable[str]) -> set[str]:
-        """Return the ids, out of `ids`, whose events are in the file.
+        """Return the ids of `ids` whose events are in the file.
 
         An expired event stays in the file until the next sweep. Raises StoreError. Safe to cancel.
         """

@@ -13,17 +13,19 @@ from msgspec import Meta
 Share = Annotated[
     float | None,
     Meta(
-        description="part of the known events that the relay should have, 0 to 1; null: not known,"
-        " as the relay was not compared to the end, or no such event is known"
+        description="share of the known events that the relay should have, from 0 to 1; null if the"
+        " relay was not compared completely, or if no such event is known"
     ),
 ]
 
 
 class HeldKind(msgspec.Struct, frozen=True, kw_only=True):
-    """How many of the known events of one kind a relay has; a lower bound unless `whole`.
+    """The known events of one kind that a relay has.
 
-    `missing`: how many it should have and lacks, without protected and expired ones; None if that
-    is not known, or the run is of an older version.
+    - `held`: number of these events.
+    - `whole`: whether the relay was compared completely. If not, `held` is a lower bound.
+    - `missing`: events that the relay lacks and should have. Protected and expired events do not
+      count. It is null if unknown, and in runs of older versions.
     """
 
     kind: int
@@ -33,11 +35,13 @@ class HeldKind(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RelayCoverage(msgspec.Struct, frozen=True, kw_only=True):
-    """One relay. `share`: the part of the known events of all kinds that it has, None if unknown.
+    """The known events that one relay has.
 
-    `undeleted`: events that it serves although their author deleted them. `why`: the reason if it
-    was not compared to its end. `unconfirmed`: events that it names and nothing confirms; they
-    count nowhere.
+    - `share`: share of the known events of all kinds that the relay should have, from 0 to 1. It is
+      null if unknown.
+    - `undeleted`: events that the relay still serves, although their author deleted them.
+    - `why`: why the relay was not compared completely.
+    - `unconfirmed`: events that the relay names without proof. They count nowhere.
     """
 
     relay: str
@@ -54,7 +58,11 @@ class RelayCoverage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KnownKind(msgspec.Struct, frozen=True, kw_only=True):
-    """How many events of one kind are known, over relays and store; `stored`: in the store."""
+    """The known events of one kind.
+
+    - `known`: number of distinct events on all relays and in the store.
+    - `stored`: number of these events in the store.
+    """
 
     kind: int
     known: int
@@ -62,7 +70,14 @@ class KnownKind(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RepairedRelay(msgspec.Struct, frozen=True, kw_only=True):
-    """What a repair did with one relay, in events: how many were planned, taken, and not."""
+    """The result of a repair for one relay, in numbers of events.
+
+    - `planned`: events to send.
+    - `taken`: events that the relay accepted.
+    - `had`: events that the relay already had.
+    - `refused`: events that the relay refused.
+    - `unsent`: events that the repair did not send.
+    """
 
     relay: str
     planned: int
@@ -73,10 +88,12 @@ class RepairedRelay(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CoverageRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A coverage at a time. `repaired`: what a repair after it did; None: none was made.
+    """The result of one comparison of relays.
 
-    `protected` and `expired`: how many of the known events are, as far as known; no repair moves
-    them.
+    - `at`: time of the run.
+    - `repaired`: result of the repair after this run, or null without a repair.
+    - `protected`: known events that are protected, as far as known. A repair does not send them.
+    - `expired`: known events that are expired, as far as known. A repair does not send them.
     """
 
     at: float

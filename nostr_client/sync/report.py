@@ -26,45 +26,49 @@ class SyncStatus(StrEnum):
 
 
 class RelayReport(msgspec.Struct, frozen=True, kw_only=True):
-    """How the sync with one relay ended: numbers of events, and of bytes on its connection.
-
-    `need` are events that the relay has and the store lacked, `have` the other way round; what the
-    store's rules left out (deleted, expired, superseded) is in neither, nor what is `skipped`.
-    """
+    """The result of a sync with one relay. The numbers without a unit count events."""
 
     relay: str
     status: SyncStatus
     reason: str = ""
+    """Why the sync did not complete."""
     need: int = 0
+    """Events that the relay has and the store lacked, without those that the store's rules refuse.
+    """
     have: int = 0
+    """Events that the store has and the relay lacked."""
     downloaded: int = 0
+    """Events that the store accepted."""
     uploaded: int = 0
+    """Events that the relay accepted."""
     bytes_sent: int = 0
+    """Characters sent to the relay."""
     bytes_received: int = 0
+    """Characters received from the relay."""
     rounds: int = 0
-    """Negentropy messages of the relay that were worked through."""
+    """Number of the relay's negentropy messages."""
     windows: int = 0
-    """Sessions that ended well, and windows read by REQ to their end."""
+    """Number of time windows that the sync compared completely."""
     compared: int = 0
-    """Events that were held here in those windows, or that came by them."""
+    """Events in these windows."""
     hidden: int = 0
-    """Ids that the relay named and did not send, in this run or before."""
+    """Ids that the relay named without sending the event, in this run or an earlier run."""
     refused: int = 0
-    """Events that the relay refused or did not answer, in this run or before."""
+    """Events that the relay refused or did not answer, in this run or an earlier run."""
     skipped: int = 0
-    """Those of `hidden` and `refused` that were not tried in this run."""
+    """Events of `hidden` and `refused` that this run did not try again."""
     held_back: int = 0
-    """Events that were not handed over: private, protected, or by others."""
+    """Events that the sync did not send: private, protected or by other people."""
     paged: int = 0
-    """Those of `windows` that were read by REQ."""
+    """Number of windows that the sync read by REQ, not by negentropy."""
     declined: int = 0
-    """Events that came and that the store does not keep: expired, superseded, deleted."""
+    """Received events that the store refused: expired, superseded or deleted."""
     held: int | None = None
-    """How many matching events the relay has; None where that is not known."""
+    """Number of matching events on the relay. None if unknown."""
     missing_here: tuple[str, ...] = ()
-    """Ids of `need`, where they were asked for."""
+    """Ids of the events in `need`, if the caller asked for ids."""
     missing_there: tuple[str, ...] = ()
-    """Ids of `have`, where they were asked for."""
+    """Ids of the events in `have`, if the caller asked for ids."""
 
     def to_dict(self) -> dict[str, Any]:
         """The relay as JSON values, as `nostr-client sync run --json` gives it."""

@@ -60,14 +60,14 @@ class AlertSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         ),
     ]
     webhook: Annotated[
-        str, Meta(max_length=2048, description="URL that gets a POST; shown as its host alone")
+        str, Meta(max_length=2048, description="URL for a POST; the API shows only its host")
     ] = ""
     format: Annotated[
-        BodyFormat, Meta(description="what the webhook gets: the JSON, or a text for a service")
+        BodyFormat, Meta(description="body of the POST: JSON, or a text for a service")
     ] = "json"
     command: Annotated[
         tuple[Annotated[str, Meta(max_length=4096)], ...],
-        Meta(max_length=64, description="program and arguments; the JSON comes on its stdin"),
+        Meta(max_length=64, description="program and arguments; the program gets JSON on stdin"),
     ] = ()
 
 

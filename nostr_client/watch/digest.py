@@ -33,10 +33,13 @@ MOST_NAMED = 5
 
 
 class Newcomers(msgspec.Struct, frozen=True, kw_only=True):
-    """How many people are new, by the registers that rose, with a 95 % interval.
+    """The estimated number of new people, with a 95 % interval.
 
-    `registers`: how many rose; none means that no change was seen, and up to `high` people may be
-    new unseen. `since`: of when the older registers are, Unix seconds. Those who left do not show.
+    The estimate comes from the registers that rose. It does not show people who left.
+
+    - `registers`: number of registers that rose. If none rose, up to `high` people may still be
+      new.
+    - `since`: time of the older registers, in Unix seconds.
     """
 
     value: int
@@ -47,14 +50,18 @@ class Newcomers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WatchDigest(msgspec.Struct, frozen=True, kw_only=True):
-    """What changed for one watch.
+    """The changes of one watch since a time. A watch without a request since then has no changes.
 
-    `since`: when the digest begins; `asked_at`: when a relay was last asked, None if that is not
-    known, Unix seconds. A watch that was not asked since then has no change. `now` and `then` are
-    its newest numbers, of now and of the time that the digest begins. `new` is None where no relay
-    gave registers before that time and after it. `acts` counts who did what, `people` are the
-    newest of them. Relays `came` that answer now and did not then, and `went` that answer no
-    longer.
+    - `since`: start of the digest, in Unix seconds.
+    - `asked_at`: time of the last request to a relay, or null if unknown.
+    - `now`: the newest number.
+    - `then`: the number at the start of the digest.
+    - `new`: estimated number of new people. It is null without registers from before and after that
+      time.
+    - `acts`: number of people by what they did.
+    - `people`: the newest people.
+    - `came`: relays that answer now and did not answer then.
+    - `went`: relays that answered then and do not answer now.
     """
 
     name: str
@@ -96,18 +103,23 @@ class WatchDigest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RelayShare(msgspec.Struct, frozen=True, kw_only=True):
-    """Which part of the known events a relay has; None: the relay was not compared to its end."""
+    """The share of the known events that a relay has.
+
+    - `share`: from 0 to 1. It is null if unknown.
+    """
 
     relay: str
     share: Share
 
 
 class LowCoverage(msgspec.Struct, frozen=True, kw_only=True):
-    """A coverage whose newest run failed, or found relays below `line`, a share from 0 to 1.
+    """A coverage whose newest run failed, or found relays below a line.
 
-    `at`: when the relays were compared, Unix seconds, None if they never were. `relays`: those
-    below the line, and those whose share is not known. `why`: the reason of a failure. `known`: how
-    many events are known; if none is, no share is.
+    - `line`: the line, as a share from 0 to 1.
+    - `at`: time of the comparison in Unix seconds, or null if there was none.
+    - `relays`: relays below the line, and relays with an unknown share.
+    - `why`: why the newest run failed.
+    - `known`: number of known events. If no event is known, no share is known.
     """
 
     name: str
@@ -132,7 +144,11 @@ class LowCoverage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UnfinishedSync(msgspec.Struct, frozen=True, kw_only=True):
-    """A sync whose newest run did not complete, and the relays that did not complete in it."""
+    """A sync whose newest run is not complete.
+
+    - `outcome`: how the run ended.
+    - `relays`: relays whose part is not complete.
+    """
 
     name: str
     outcome: str
@@ -153,10 +169,13 @@ class DigestSection(NamedTuple):
 
 
 class Digest(msgspec.Struct, frozen=True, kw_only=True):
-    """What changed since a time, for all watches by name; Unix seconds.
+    """The changes of all watches since a time, in the order of their names.
 
-    `counters`: what changed in each stream of counters. `coverages`: those that are low or failed.
-    `syncs`: those that did not complete; None where no agent knows them.
+    - `since`: start of the digest, in Unix seconds.
+    - `until`: end of the digest.
+    - `counters`: changes of each stream of counters.
+    - `coverages`: coverages that failed or are below their line.
+    - `syncs`: syncs that are not complete; null if no agent runs them.
     """
 
     since: int

@@ -39,10 +39,14 @@ year."""
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
-    """A merged number at a time, Unix seconds; a point of an hour or a day stands for `samples`.
+    """The number of a watch at a time, or over an hour or a day.
 
-    `value`, `low`, `high`, `exact` and `as_said` are those of its last sample, `least` and `most`
-    the smallest and the largest value. `high` None: nothing bounds it. `as_said` as in `Figure`.
+    - `at`: time in Unix seconds.
+    - `value`: the number. `low` and `high` are its interval; `high` is null without an upper end.
+    - `as_said`: as in `Figure`.
+    - `least`: smallest value of the hour or day.
+    - `most`: largest value of the hour or day.
+    - `samples`: how many numbers the point stands for. The other fields are from the last of them.
     """
 
     at: int

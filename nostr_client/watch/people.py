@@ -54,14 +54,16 @@ LEAST_WIPED: Final = 20
 
 
 class Person(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What one person did, and when; times are Unix seconds.
+    """What one person did, and when. Times are Unix seconds.
 
-    `at` is the time that the event says, `seen_at` when this store first saw it, or noticed that it
-    is gone. `follows`: a list names the key, and whether that is new is not known. `no longer
-    seen`: every relay that gave the event gives it no longer; why is not known. `amount`:
-    millisats that a zap receipt claims. `keys` and `keys_before`: the keys that a follow list names
-    now and named before an unfollow, where known; `wiped`: hardly any are left. `event` is the
-    event's id in hex.
+    - `act`: what the person did. `follows`: a list names the key, but may not be new. `no longer
+      seen`: no relay gives the event any more, for an unknown reason.
+    - `at`: time in the event.
+    - `seen_at`: when this store first saw the event, or first missed it.
+    - `event`: id of the event.
+    - `amount`: millisats that a zap receipt claims.
+    - `keys`: number of keys in a follow list now, if known.
+    - `keys_before`: number of keys in the list before an unfollow, if known.
     """
 
     act: Act
@@ -70,7 +72,7 @@ class Person(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     seen_at: int
     event: str
     name: Annotated[
-        str | None, Meta(description="of the profile in the store; anybody may take any name")
+        str | None, Meta(description="name in the stored profile; anybody may take any name")
     ] = None
     amount: int | None = None
     keys: int | None = None
@@ -116,11 +118,12 @@ class Person(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class People(msgspec.Struct, frozen=True, kw_only=True):
-    """Who did what since a time, newest first.
+    """What people did since a time, newest first.
 
-    `more`: how many the limit left out. `known`: distinct authors whom readings name now. `unnamed`
-    is the part of the number that only registers give: how many more there are, by no name; None
-    where every relay gives events, or nothing is known.
+    - `more`: number of people that the limit left out.
+    - `known`: number of distinct authors in the events now.
+    - `unnamed`: number of further people that only registers show. It is null if all relays give
+      events.
     """
 
     since: int

@@ -47,8 +47,8 @@ def test_the_tables_are_described(copy: Path) -> None:
         tables
     )
     page = got(copy, "/events/followers")
-    assert "Somebody who follows somebody" in page
-    assert "who is followed, 64 hex characters" in page
+    assert "A key in a follow list" in page
+    assert "followed key, 64 hex characters" in page
 
 
 def test_text_is_searched(copy: Path) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import sys
 import time
+from contextlib import AsyncExitStack
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 from unittest.mock import Mock
@@ -25,7 +27,7 @@ from tests.agent.service.kit import an_agent, config_text
 from tests.rights import secret_file
 from tests.tui.driving import driving
 from tests.worlds import signer
-from tui.cli import _locate
+from tui.cli import _locate, _own_agent
 from tui.embedded_agent import DEMO, EmbeddedAgent, embedded_agent
 
 if TYPE_CHECKING:
@@ -135,6 +137,20 @@ async def test_an_agent_of_our_own_lives_as_long_as_we_do(
         await tui.until(lambda: "has ended" in tui.app.model.why)
     assert one.process.returncode == 0
     assert not [name for name in os.listdir(tmp_path) if name.startswith("nostr-")]
+
+
+async def test_an_agent_of_our_own_that_ends_at_once_is_reported_with_its_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here another program has its port; the form reports that, and nobody waits for a minute."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        (tmp_path / "agent.toml").write_text(
+            f'[api]\nlisten = "127.0.0.1:{taken.getsockname()[1]}"\n[store]\npath = "events.db"\n'
+        )
+        monkeypatch.setenv("NOSTR_AGENT_CONFIG", str(tmp_path / "agent.toml"))
+        async with AsyncExitStack() as stack:
+            with pytest.raises(NetworkError, match=r"has ended: .*Address already in use"):
+                await _own_agent(stack, Mock())
 
 
 @pytest.mark.parametrize(("read_only", "token"), [(True, "reads"), (False, "manages")])

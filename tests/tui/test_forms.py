@@ -12,6 +12,7 @@ from textual.widgets import Input, Static
 from agent.api.schema import ApiRefusal
 from tests.tui import world
 from tests.tui.driving import SIZES, Driver, driving
+from tui.dialogs.simple import Form
 
 if TYPE_CHECKING:
     from tests.tui.backend import Recorded, Served
@@ -48,7 +49,7 @@ def typed(tui: Driver) -> str:
 async def submit(tui: Driver) -> None:
     """Enter, in a form of several parts as often as it has parts; a page takes none of them."""
     await tui.press("enter")
-    if tui.app.screen.is_modal and not isinstance(tui.app.focused, Input):
+    if isinstance(tui.app.screen, Form) and not isinstance(tui.app.focused, Input):
         await tui.press("enter")
 
 

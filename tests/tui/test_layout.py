@@ -31,13 +31,14 @@ def test_panels_fit_and_only_wanted_ones_are_there(
     for row in rows:
         assert sum(LEAST_CELLS.get(name, LEAST_OTHER) for name in row) <= width
     assert set(found.of_watch) <= OF_WATCH
-    if width < 80 or height < 24:
+    if (width < 80 or height < 24) and (width < 60 or height < 36):
         assert not found.all
 
 
 @pytest.mark.parametrize(
     ("size", "panels"),
     [
+        ((65, 70), ("people", "alerts", "relays")),
         ((80, 24), ("people", "alerts", "relays")),
         ((100, 30), ("plot", "people", "alerts")),
         ((140, 45), PANELS),

@@ -75,7 +75,10 @@ PAGES = {
     ),
     "log": (("5",), ("no_answer", "alert_given_up", "following", "\\x1b[31mred\\x07")),
     "reindex": (("b",), ("running", "by spark", "registers", "12,000,000", "generation 3")),
-    "help": (("question_mark",), ("watch show", "Go to all watches.", "type to search", "yellow")),
+    "help": (
+        ("question_mark",),
+        ("watch show", "See one watch: history,", "type to search", "yellow"),
+    ),
     "palette": (("colon",), (":watch add [TARGET]  (a)", "as: count followers npub1…")),
     "add": (("a",), ("Watch something", "npub, name@domain, nprofile")),
     "sure": (("x",), ("Remove the watch fiatjaf-followers and its history?", "Keep (n)")),

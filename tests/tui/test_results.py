@@ -97,6 +97,7 @@ PAGES = {
     "log": (
         Case("logs level", ("started",), gone="not_listening"),
         Case("logs follow", ("held",)),
+        Case("messages", ("Messages",)),
     ),
     "reindex": (
         Case("reindex run", ("rebuilding what is derived",)),

@@ -1,10 +1,11 @@
-"""Passing words and dialogs: neither covers the other, at any size."""
+"""Passing words and dialogs: neither covers the other at any size; a click beside closes them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import pytest
+from textual.widgets import Static
 from textual.widgets._toast import Toast
 
 from tests.tui import world
@@ -54,3 +55,29 @@ async def test_toasts_keep_no_key_and_no_click_from_a_question(
         assert not tui.app.screen.is_modal
         await tui.press("x", "y")
         await tui.until(lambda: name not in agent.watch_map)
+
+
+@pytest.mark.parametrize("key", ["question_mark", "d", "w", "a", "x", "colon"])
+async def test_a_click_beside_a_dialog_closes_it_and_does_nothing(
+    key: str, api: Served, agent: Recorded
+) -> None:
+    async with driving(api.api.url, (80, 30)) as tui:
+        await tui.press(key)
+        assert tui.app.screen.is_modal
+        await tui.pilot.click(offset=(0, 29))
+        await tui.until(lambda: not tui.app.screen.is_modal)
+        await tui.settled()
+    assert agent.asked == []
+
+
+async def test_a_toast_that_passed_by_or_was_cut_is_read_again(
+    api: Served, agent: Recorded
+) -> None:
+    async with driving(api.api.url, (80, 24)) as tui:
+        await tui.press("m")
+        assert "No message has passed by yet." in tui.text()
+        tui.app.trouble(LONG)
+        await tui.press("escape", "m")
+        assert LONG.strip() in str(
+            tui.app.screen.query_one("VerticalScroll Static", Static).content
+        )

@@ -11,6 +11,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Label
 
 from tui import format
+from tui.dialogs.simple import Inform
 from tui.widgets import claims
 from tui.widgets.grid import Grid
 
@@ -29,7 +30,8 @@ class CountDialog(ModalScreen[None]):
     """The number, and what each relay said."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,enter,q", "close", "Close", show=False)
+        Binding("escape,q", "close", "Close", show=False),
+        Binding("enter", "read", "Read", show=False),
     ]
 
     def __init__(self, found: CountReport, glyphs: Glyphs) -> None:
@@ -48,7 +50,7 @@ class CountDialog(ModalScreen[None]):
             yield Label(f"{found.query} {found.target or ''}", markup=False, classes="dialog-title")
             yield Label(f"{value} {unit} ({bounds})" if bounds else f"{value} {unit}", markup=False)
             yield Grid(claims.COLUMNS, self._row)
-            yield Label("Esc closes", classes="hint")
+            yield Label("Enter shows all of a row, Esc closes", classes="hint")
 
     def on_mount(self) -> None:
         self.query_one(Grid).cut = self._glyphs.ellipsis
@@ -57,6 +59,15 @@ class CountDialog(ModalScreen[None]):
 
     def _row(self, relay: str) -> Mapping[str, Cell]:
         return claims.row(self._claims[relay], time.time(), self._glyphs)
+
+    def on_grid_opened(self) -> None:
+        self.action_read()
+
+    def action_read(self) -> None:
+        """Show the row under the cursor in full."""
+        grid = self.query_one(Grid)
+        if grid.key is not None:
+            self.app.push_screen(Inform(format.plain(grid.key), grid.whole()))
 
     def action_close(self) -> None:
         self.dismiss(None)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from agent.api.schema import Digest
 
-HINT: Final = "Esc closes, j and k scroll; Enter on a watch of the first page opens it"
+HINT: Final = "Esc closes, j and k scroll; Enter on a watch of page 1 opens it"
 
 
 class DigestView(ModalScreen[None]):

@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Input, Label, Static
+from textual.widgets import Input, Label, OptionList, Static
+from textual.widgets.option_list import Option
 
-from tui.widgets.columns import Column, matches
-from tui.widgets.grid import Cell, Grid
+from tui.widgets.columns import matches
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from textual.app import ComposeResult
     from textual.binding import BindingType
 
     from tui.host import Action
 
-COLUMNS = (
-    Column("key", "Key", 5),
-    Column("name", "Command", 16),
-    Column("help", "What it does", 24, flex=3),
-    Column("where", "Where", 9, drop=1),
-)
+KEY_CELLS: Final = 6
+NAME_CELLS: Final = 17
+"""Cells of a line before the help: the longest key and the longest name, each with a gap."""
+
+LEAST_HELP: Final = 20
+"""Cells that the help of an action has at least, however narrow the dialog is."""
+
 LEGENDS: Final = {
     "overview": (
         ("success", "an exact number, a rise, all relays answered"),
@@ -74,49 +76,69 @@ class Help(ModalScreen[str]):
     ]
 
     def __init__(self, actions: Sequence[Action], page: str) -> None:
-        """`actions`: those that are offered; the ones of `page` come first."""
+        """`actions`: those that are offered; first those of `page`, then those of all pages."""
         super().__init__()
         self._page = page
-        self._all = sorted(actions, key=lambda one: not one.on(page))
-        self._by_name = {one.name: one for one in actions}
+        self._all = sorted(actions, key=lambda one: (not one.on(page), not one.pages))
+        self._found: list[Action] = []
 
     def compose(self) -> ComposeResult:
         with Vertical(id="help", classes="dialog"):
             yield Label(f"Help: {self._page}", classes="dialog-title")
             yield Input(placeholder="search", id="help-search")
-            yield Grid(COLUMNS, self._row, id="help-actions")
+            yield OptionList(id="help-actions", compact=True)
             yield Static(legend(self._page), id="legend")
             yield Label(HINT, classes="hint")
 
     def on_mount(self) -> None:
+        self.query_one(OptionList).can_focus = False
         self._search("")
         self.query_one(Input).focus()
 
-    def _search(self, wanted: str) -> None:
-        found = [a for a in self._all if matches(wanted, a.name, a.title, a.help, a.key, *a.pages)]
-        self.query_one(Grid).show([one.name for one in found])
+    def on_resize(self) -> None:
+        """Wrap the lines again, once the dialog has its new width."""
+        self.call_after_refresh(self._list)
 
-    def _row(self, name: str) -> Mapping[str, Cell]:
-        one = self._by_name[name]
-        tone = "" if one.on(self._page) else "dim"
-        return {
-            "key": Cell(one.key, "accent"),
-            "name": Cell(name, tone if tone else "strong"),
-            "help": Cell(one.help, tone),
-            "where": Cell(_where(one), "dim"),
-        }
+    def _search(self, wanted: str) -> None:
+        texts = ((a, (a.name, a.title, a.help, a.key, *a.pages)) for a in self._all)
+        self._found = [one for one, words in texts if matches(wanted, *words)]
+        self._list()
+        if self._found:
+            self.query_one(OptionList).highlighted = 0
+
+    def _list(self) -> None:
+        """Show what was found; the cursor keeps its place."""
+        options = self.query_one(OptionList)
+        held, width = options.highlighted, options.scrollable_content_region.width
+        options.set_options(Option(self._lines(one, width), id=one.name) for one in self._found)
+        options.highlighted = held if held is not None and held < len(self._found) else None
+
+    def _lines(self, one: Action, width: int) -> Content:
+        """An action in as many lines as its help needs in so many cells."""
+        before = KEY_CELLS + NAME_CELLS
+        text = one.help if one.on(self._page) else f"{one.help} ({_where(one)})"
+        rows = textwrap.wrap(text, max(LEAST_HELP, width - before))
+        tones = ("b", "$foreground") if one.on(self._page) else ("$foreground-muted",) * 2
+        return Content.from_markup(
+            f"[$text-accent]$key[/][{tones[0]}]$name[/][{tones[1]}]$help[/]",
+            key=f"{one.key:{KEY_CELLS}}",
+            name=f"{one.name:{NAME_CELLS}}",
+            help=("\n" + " " * before).join(rows),
+        )
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self._search(event.value.strip().lower())
 
     def on_input_submitted(self) -> None:
-        self.dismiss(self.query_one(Grid).key or "")
+        chosen = self.query_one(OptionList).highlighted
+        self.dismiss("" if chosen is None else self._found[chosen].name)
 
-    def on_grid_opened(self, event: Grid.Opened) -> None:
-        self.dismiss(event.key)
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(event.option.id or "")
 
     def action_move(self, by: int) -> None:
-        self.query_one(Grid).action_move(by)
+        options = self.query_one(OptionList)
+        (options.action_cursor_down if by > 0 else options.action_cursor_up)()
 
     def action_leave(self) -> None:
         self.dismiss("")
@@ -132,6 +154,5 @@ def legend(page: str) -> Content:
 
 
 def _where(one: Action) -> str:
-    if not one.pages:
-        return "all"
-    return one.pages[0] if len(one.pages) == 1 else f"{len(one.pages)} pages"
+    """The pages of an action, which is not one of all pages."""
+    return f"on {', '.join(one.pages)}" if len(one.pages) < 4 else f"on {len(one.pages)} pages"

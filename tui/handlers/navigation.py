@@ -108,6 +108,11 @@ async def read(host: Host, words: list[str]) -> None:
         await host.inform(title, text)
 
 
+async def messages(host: Host, words: list[str]) -> None:
+    """Show the toasts that have passed by, or that a dialog cut."""
+    await host.inform("Messages", "\n".join(host.messages) or "No message has passed by yet.")
+
+
 async def level(host: Host, words: list[str]) -> None:
     """The next level of the log, or the one named."""
     host.log_page.choose_level(words[0] if words else None)

@@ -24,8 +24,8 @@ OF_WATCH: Final = frozenset({"plot", "people"})
 
 LEAST_CELLS: Final = {"plot": 44}
 LEAST_OTHER: Final = 26
-PANELS_FROM: Final = (80, 24)
-"""From this size on there are panels."""
+PANELS_FROM: Final = ((80, 24), (60, 36))
+"""From any of these sizes on there are panels; the second is that of a phone held upright."""
 
 TWO_ROWS_FROM: Final = 36
 PLOT_FROM: Final = 28
@@ -46,10 +46,10 @@ class Placing(NamedTuple):
 
 def placing(width: int, height: int, wanted: Collection[str]) -> Placing:
     """Return the panels that fit into a terminal of so many cells."""
-    if width < PANELS_FROM[0] or height < PANELS_FROM[1]:
+    if not any(width >= least[0] and height >= least[1] for least in PANELS_FROM):
         return Placing()
     names = [one for one in PANELS if one in wanted]
-    if height < PLOT_FROM:
+    if height < PLOT_FROM or width < LEAST_CELLS["plot"] + LEAST_OTHER:
         names = [one for one in names if one != "plot"]
     is_one_row = height < TWO_ROWS_FROM
     if is_one_row:

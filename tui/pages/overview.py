@@ -182,7 +182,9 @@ class Overview(Page):
             parts.insert(0, f"the group {key.removeprefix(HEAD)}")
         line = self.query_one("#watches-state", Static)
         line.display = self.state != STATES[0] or bool(group) or bool(chosen)
-        renew(line, ", ".join(parts))
+        said = ", ".join(parts)
+        if said != line.content:
+            line.update(said)
 
     def _place(self) -> None:
         """Show the panels that fit."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from textual.containers import Horizontal, Vertical
-from textual.content import Content
-from textual.widgets import Digits, Static
+from textual.containers import Horizontal
+from textual.widgets import Static
 
-from nostr_client.codecs.display import plural
+from nostr_client.codecs import nip19
 from tui import format
-from tui.glyphs import ASCII
+from tui.pages.watch_number import WatchNumber
 from tui.pages.watched import WatchedPage
 from tui.widgets import claims, people
 from tui.widgets.columns import matches
@@ -23,11 +22,10 @@ if TYPE_CHECKING:
 
     from textual.widget import Widget
 
-    from agent.api.schema import CountReport, People, Person, WatchHistory, WatchState, WeighedClaim
+    from agent.api.schema import CountReport, People, Person, WatchHistory, WeighedClaim
     from tui.widgets.plot import HistoryPlot
 
 MOST_PEOPLE: Final = 500
-DAY_S: Final = 86_400.0
 
 NO_ONE: Final = "Nobody was seen to do anything in the last 30 days.\n\np shows the relays."
 
@@ -54,10 +52,7 @@ class WatchPage(WatchedPage):
         from tui.widgets.plot import HistoryPlot
 
         with Horizontal(id="top"):
-            with Vertical(id="number"):
-                yield Static(id="what", markup=False)
-                yield Digits(id="digits")
-                yield Static(id="facts")
+            yield WatchNumber(self.host)
             yield HistoryPlot(self.host.glyphs, id="plot")
         yield Grid(claims.COLUMNS, self._row, id="claims")
         yield Static(id="no-claims", classes="empty")
@@ -72,83 +67,20 @@ class WatchPage(WatchedPage):
     def show(self, changed: set[str]) -> None:
         if not changed & {"watches", "link", "frame"}:
             return
-        one = self.shown
-        self.query_one("#what", Static).update(self._title(one))
-        self.query_one("#digits", Digits).update(_digits(one) if self._is_large(one) else "")
-        self.query_one("#facts", Static).update(self._facts(one) if one else "")
+        self._draw_number()
         self._list()
         self.look_if_moved()
 
     def tick(self) -> None:
         super().tick()
         if self.shown is not None:
-            self.query_one("#facts", Static).update(self._facts(self.shown))
+            self._draw_number()
 
-    def _is_large(self, one: WatchState | None) -> bool:
-        """Whether the large digits show all of the number: one that is cut is another number."""
-        digits = self.query_one("#digits", Digits)
-        room = digits.size.width
-        wide = sum(1 if sign in ",." else 3 for sign in _digits(one))
-        return digits.display and (not room or wide <= room)
-
-    def _title(self, one: WatchState | None) -> str:
-        if one is None:
-            return f"There is no watch {self.host.watched}" if self.host.watched else "No watch"
-        if self.host.glyphs is ASCII:  # without the large digits
-            return f"{one.spec.name}  {format.value(one.figure, ASCII)}"
-        return one.spec.name
-
-    def _facts(self, one: WatchState) -> Content:
-        glyphs, now = self.host.glyphs, self.host.now()
-        unit = (one.unit or "").replace("_", " ")
-        lines = [Content.from_markup("[b]$sure[/] $unit", sure=self._sure(one), unit=unit)]
-        if glyphs is not ASCII and not self._is_large(one):
-            value = format.value(one.figure, glyphs)
-            lines.insert(0, Content.from_markup("[b $text-accent]$value[/]", value=value))
-        if interval := format.interval(one.figure, glyphs):
-            lines.append(Content(interval))
-        if near := format.within(one.within, self.host.glyphs):
-            lines.append(Content(near))
-        lines.append(self._changes(one))
-        if young := self._young(one):
-            lines.append(young)
-        age = "not yet" if one.updated_at is None else f"{format.age(now - one.updated_at)} ago"
-        lines.append(Content(f"counted {age}, {one.answered}/{plural(one.asked, 'relay')}"))
-        lines.append(
-            Content.from_markup("[$foreground-muted]$query, every $every$live[/]", **_rhythm(one))
-        )
-        lines += [
-            Content.from_markup(
-                "[$text-warning]$sign $text[/]", sign=glyphs.warn, text=format.plain(text)
-            )
-            for text in one.warnings[:4]
-        ]
-        return Content("\n").join(lines)
-
-    def _sure(self, one: WatchState) -> str:
-        return format.certainty(one.figure, self.host.glyphs) or "no answer yet"
-
-    def _changes(self, one: WatchState) -> Content:
-        parts = []
-        for span in ("1h", "1d", "1w"):
-            n = one.changes.get(span)
-            text = format.change(n, self.host.glyphs)
-            if n is None:
-                text = format.ahead(SPANS[span], one.since, self.host.now())
-            tone = "$foreground-muted" if not n else "$text-success" if n > 0 else "$text-error"
-            parts.append(Content.from_markup(f"$span [{tone}]$text[/]", span=span, text=text))
-        return Content("  ").join(parts)
-
-    def _young(self, one: WatchState) -> Content | None:
-        """How far a number moved since it began, while that is less than a day ago."""
-        found, now = self._history, self.host.now()
-        points = found.points if found is not None and found.watch == one.spec.name else ()
-        if one.since is None or one.figure is None or not points or now - one.since >= DAY_S:
-            return None
-        if points[0].at > one.since:  # the plot begins later
-            return None
-        text = format.change(one.figure.value - points[0].value, self.host.glyphs)
-        return Content(f"{text} since {format.clock(points[0].at)}")
+    def _draw_number(self) -> None:
+        found = self._history
+        is_its = found is not None and found.watch == self.host.watched
+        points = found.points if found is not None and is_its else ()
+        self.query_one(WatchNumber).show(self.shown, points)
 
     def _list(self) -> None:
         grid = self.query_one("#claims", Grid)
@@ -229,20 +161,14 @@ class WatchPage(WatchedPage):
         self.look_again()
 
     def copied(self) -> str:
+        if self._shows_people:
+            person = self._people.get(self.query_one("#people", Grid).key or "")
+            return "" if person is None else nip19.PublicKey(person.pubkey).encode()
         one = self.shown
         if one is None:
             return ""
         bounds = format.in_words(one.figure, self.host.glyphs)
         return f"{one.spec.name}: {format.value(one.figure, self.host.glyphs)} ({bounds})"
-
-
-def _digits(one: WatchState | None) -> str:
-    return format.number(one.figure.value) if one and one.figure else "?"
-
-
-def _rhythm(one: WatchState) -> dict[str, str]:
-    query = one.spec.query or "filter"
-    return {"query": query, "every": one.spec.interval, "live": ", live" if one.spec.live else ""}
 
 
 def _order(one: WeighedClaim) -> tuple[bool, bool, str]:

@@ -24,7 +24,7 @@ COLUMNS: Final = (
     Column("latency", "Latency", 7, right=True, drop=5),
     Column("read", "Last read", 9, right=True, drop=7),
     Column("share", "Share", 5, right=True, drop=6),
-    Column("used", "Used", 10, flex=1, most=18),
+    Column("used", "Used", 11, flex=1, most=18),
     Column("why", "Why", 12, drop=1, flex=4),
 )
 

@@ -87,6 +87,14 @@ def fitted(text: str, width: int, column: Column, cut: str = "…") -> str:
     return aligned(text, width, right=column.right, cut=cut)
 
 
+def titled(column: Column, sign: str, width: int) -> str:
+    """The title of a column; the sign behind it stays where there is no room for all of both."""
+    text = f"{column.title} {sign}".strip()
+    if cells(text) > width and sign:
+        text = set_cell_size(column.title, min(cells(column.title), max(0, width - 1))) + sign
+    return aligned(text, width, right=column.right)
+
+
 def shortened(text: str, width: int, cut: str = "…") -> str:
     """A text of exactly `width` cells; one that is too long has the sign `cut` in its middle."""
     if cell_len(text) <= width or width < MIDDLE:

@@ -18,7 +18,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tui import format
-from tui.widgets.columns import GAP, aligned, fit, fitted
+from tui.widgets.columns import GAP, fit, fitted, titled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -339,7 +339,7 @@ class Grid(ScrollView, can_focus=True):
         texts = []
         for column, _, wide in self.placed():
             sign = self.sign if column.key == self.marked else ""
-            texts.append(aligned(f"{column.title} {sign}".strip(), wide, right=column.right))
+            texts.append(titled(column, sign, wide))
         return Strip([Segment((" " * GAP).join(texts), style)]).adjust_cell_length(width, style)
 
     def _line(self, index: int, width: int) -> _Line:

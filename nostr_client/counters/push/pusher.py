@@ -55,11 +55,12 @@ class Pusher:
     async def push(self, remote: CounterStore, *, confirmed: bool = False) -> PushReport:
         """Compare all counters, and push the counters that differ.
 
-        A remote value may be larger than the local value without an earlier push. Only with
-        `confirmed`, the round reduces such a value. A cancelled or interrupted round never counts
-        anything twice, because the next round reads first. Raises NoStream if a stream does not
-        exist, and CounterError if it has no counters. Raises StoreError, NetworkError and
-        DeadlineExceeded if the round cannot read the values.
+        A remote value may be larger than the local value, although this Pusher never pushed so
+        much. Without `confirmed`, the round does not change such a value. With `confirmed`, the
+        round reduces it to the local value. A cancelled or interrupted round never counts anything
+        twice, because the next round reads first. Raises NoStream if a stream does not exist, and
+        CounterError if it has no counters. Raises StoreError, NetworkError and DeadlineExceeded if
+        the round cannot read the values.
         """
         database, options = self._local.database, self._options
         origin, seq = await database.read(lambda conn: rules.origin(conn, self._stream))

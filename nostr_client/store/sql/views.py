@@ -62,23 +62,23 @@ def _iso(expression: str) -> str:
     return ISO.format(expression)
 
 
-_ID: Final = ViewColumn("event_id", "TEXT", "the event, 64 hex characters")
-_AT: Final = ViewColumn("created_at", "TEXT", "its time, ISO 8601 in UTC")
-_TS: Final = ViewColumn("created_ts", "INTEGER", "the same in Unix seconds")
+_ID: Final = ViewColumn("event_id", "TEXT", "id of the event, 64 hex characters")
+_AT: Final = ViewColumn("created_at", "TEXT", "time of the event, ISO 8601 in UTC")
+_TS: Final = ViewColumn("created_ts", "INTEGER", "the same time in Unix seconds")
 
 EVENTS: Final = View(
     "events",
     "An event (NIP-01).",
     (
-        ViewColumn("id", "TEXT", "its id, 64 hex characters"),
-        ViewColumn("pubkey", "TEXT", "its author, 64 hex characters"),
-        ViewColumn("kind", "INTEGER", "its kind"),
+        ViewColumn("id", "TEXT", "id of the event, 64 hex characters"),
+        ViewColumn("pubkey", "TEXT", "author of the event, 64 hex characters"),
+        ViewColumn("kind", "INTEGER", "kind of the event"),
         _AT,
         _TS,
-        ViewColumn("content", "TEXT", "its content"),
-        ViewColumn("tags", "TEXT", "its tags, JSON"),
-        ViewColumn("sig", "TEXT", "its signature, 128 hex characters"),
-        ViewColumn("expires_at", "TEXT", "when it expires (NIP-40), ISO 8601 in UTC"),
+        ViewColumn("content", "TEXT", "content of the event"),
+        ViewColumn("tags", "TEXT", "tags of the event, as JSON"),
+        ViewColumn("sig", "TEXT", "signature of the event, 128 hex characters"),
+        ViewColumn("expires_at", "TEXT", "expiration of the event (NIP-40), ISO 8601 in UTC"),
     ),
     f"""SELECT lower(hex(e.id)) AS id, lower(hex(e.pubkey)) AS pubkey, e.kind AS kind,
  {_iso("e.created_at")} AS created_at, e.created_at AS created_ts,
@@ -108,13 +108,13 @@ TAGS: Final = View(
     "A tag of an event.",
     (
         _ID,
-        ViewColumn("position", "INTEGER", "its place in the event, from 0"),
-        ViewColumn("name", "TEXT", "its first element, such as p"),
-        ViewColumn("value", "TEXT", "its second element; NULL where it has none"),
-        ViewColumn("tag", "TEXT", "all its elements, JSON; a NUL in it is shown as U+FFFD"),
-        ViewColumn("kind", "INTEGER", "the kind of the event"),
-        ViewColumn("pubkey", "TEXT", "the author of the event, 64 hex characters"),
-        _TS,
+        ViewColumn("position", "INTEGER", "position of the tag in the event, from 0"),
+        ViewColumn("name", "TEXT", "first element of the tag, such as p"),
+        ViewColumn("value", "TEXT", "second element of the tag, or NULL"),
+        ViewColumn("tag", "TEXT", "all elements of the tag, as JSON; U+FFFD replaces a NUL"),
+        ViewColumn("kind", "INTEGER", "kind of the event"),
+        ViewColumn("pubkey", "TEXT", "author of the event, 64 hex characters"),
+        ViewColumn("created_ts", "INTEGER", "time of the event in Unix seconds"),
     ),
     """SELECT lower(hex(t.id)) AS event_id, t.position AS position, t.name AS name,
  t.value AS value, t.tag AS tag, t.kind AS kind, lower(hex(t.pubkey)) AS pubkey,
@@ -125,16 +125,16 @@ TAGS: Final = View(
 
 AUTHORS: Final = View(
     "authors",
-    "Somebody who signed an event of the store.",
+    "An author of events in the store.",
     (
-        ViewColumn("pubkey", "TEXT", "the key, 64 hex characters"),
-        ViewColumn("npub", "TEXT", "the same as people pass it on (NIP-19)"),
-        ViewColumn("events", "INTEGER", "events of theirs in the store"),
-        ViewColumn("first_at", "TEXT", "the time of the oldest, ISO 8601 in UTC"),
-        ViewColumn("last_at", "TEXT", "the time of the newest, ISO 8601 in UTC"),
-        ViewColumn("name", "TEXT", "`name` of their profile (kind 0)"),
-        ViewColumn("display_name", "TEXT", "`display_name` of their profile"),
-        ViewColumn("nip05", "TEXT", "`nip05` of their profile: a claim, checked nowhere here"),
+        ViewColumn("pubkey", "TEXT", "key of the author, 64 hex characters"),
+        ViewColumn("npub", "TEXT", "the same key in the form of NIP-19"),
+        ViewColumn("events", "INTEGER", "number of the author's events in the store"),
+        ViewColumn("first_at", "TEXT", "time of the oldest event, ISO 8601 in UTC"),
+        ViewColumn("last_at", "TEXT", "time of the newest event, ISO 8601 in UTC"),
+        ViewColumn("name", "TEXT", "`name` in the author's profile (kind 0)"),
+        ViewColumn("display_name", "TEXT", "`display_name` in the profile"),
+        ViewColumn("nip05", "TEXT", "`nip05` in the profile, which nobody has checked"),
     ),
     f"""SELECT g.hex AS pubkey, npub(g.pubkey) AS npub, g.events AS events,
  {_iso("g.first")} AS first_at, {_iso("g.last")} AS last_at,
@@ -148,11 +148,11 @@ AUTHORS: Final = View(
 
 FOLLOWERS: Final = View(
     "followers",
-    "Somebody who follows somebody (kind 3).",
+    "A key in a follow list (kind 3).",
     (
-        ViewColumn("followed", "TEXT", "who is followed, 64 hex characters"),
-        ViewColumn("follower", "TEXT", "who follows, 64 hex characters"),
-        ViewColumn("event_id", "TEXT", "the follow list that says so, 64 hex characters"),
+        ViewColumn("followed", "TEXT", "followed key, 64 hex characters"),
+        ViewColumn("follower", "TEXT", "author of the follow list, 64 hex characters"),
+        ViewColumn("event_id", "TEXT", "id of the follow list, 64 hex characters"),
         _AT,
         _TS,
     ),
@@ -164,16 +164,16 @@ FOLLOWERS: Final = View(
     indexes=(("follower",),),
 )
 
-_TARGET: Final = ViewColumn("target", "TEXT", "what it is about: an event id, or an address")
-_BY: Final = ViewColumn("pubkey", "TEXT", "whose it is, 64 hex characters")
+_TARGET: Final = ViewColumn("target", "TEXT", "target of the event: an event id or an address")
+_BY: Final = ViewColumn("pubkey", "TEXT", "author of the event, 64 hex characters")
 
 REACTIONS: Final = View(
     "reactions",
-    "A reaction (kind 7) to an event or an address; the last `e` is the event (NIP-25).",
+    "A reaction (kind 7) to an event or an address. The last `e` tag names the event (NIP-25).",
     (
         _TARGET,
         _BY,
-        ViewColumn("reaction", "TEXT", "`+` for a like, `-` for a dislike, else its text"),
+        ViewColumn("reaction", "TEXT", "`+` for a like, `-` for a dislike, or another content"),
         _ID,
         _AT,
         _TS,
@@ -193,7 +193,7 @@ REACTIONS: Final = View(
 
 REPOSTS: Final = View(
     "reposts",
-    "A repost (kinds 6 and 16) of an event, or of an address (kind 16) (NIP-18).",
+    "A repost (NIP-18) of an event (kinds 6 and 16) or of an address (kind 16).",
     (_TARGET, _BY, _ID, _AT, _TS),
     f"""SELECT r.value AS target, lower(hex(r.pubkey)) AS pubkey,
  lower(hex(r.id)) AS event_id, {_iso("r.created_at")} AS created_at, r.created_at AS created_ts
@@ -206,11 +206,13 @@ REPOSTS: Final = View(
 
 REPLIES: Final = View(
     "replies",
-    "A reply (kind 1) to an event or an address, or below it in the thread (NIP-10).",
+    "A reply (kind 1) to an event or an address, or deeper in the thread (NIP-10).",
     (
         _TARGET,
         _BY,
-        ViewColumn("place", "TEXT", "`direct` for a reply to it, `thread` for one further below"),
+        ViewColumn(
+            "place", "TEXT", "`direct` for a reply to the target, `thread` for a deeper reply"
+        ),
         _ID,
         _AT,
         _TS,
@@ -226,13 +228,13 @@ REPLIES: Final = View(
 
 ZAPS: Final = View(
     "zaps",
-    "A zap receipt that holds (NIP-57): what it claims was paid; its payment is proven nowhere.",
+    "A valid zap receipt (NIP-57). The receipt claims a payment and does not prove it.",
     (
-        ViewColumn("target", "TEXT", "the event id or address; NULL for a zap of a person alone"),
-        ViewColumn("sender", "TEXT", "who paid, 64 hex characters"),
-        ViewColumn("receiver", "TEXT", "who was paid, 64 hex characters"),
-        ViewColumn("msats", "INTEGER", "the amount in millisats"),
-        ViewColumn("wallet", "TEXT", "who signed the receipt, 64 hex characters"),
+        ViewColumn("target", "TEXT", "event id or address; NULL for a zap of a person"),
+        ViewColumn("sender", "TEXT", "key of the sender, 64 hex characters"),
+        ViewColumn("receiver", "TEXT", "key of the recipient, 64 hex characters"),
+        ViewColumn("msats", "INTEGER", "claimed amount in millisats"),
+        ViewColumn("wallet", "TEXT", "key of the receipt's signer, 64 hex characters"),
         _ID,
         _AT,
         _TS,
@@ -249,23 +251,21 @@ ZAPS: Final = View(
 
 CLAIMS: Final = View(
     "claims",
-    "What one relay said about one question: its newest answer, and a failure since.",
+    "The newest answer of one relay to one question, and a failure after the answer.",
     (
-        ViewColumn("question", "TEXT", "followers, reactions, …, or filter"),
-        ViewColumn(
-            "target", "TEXT", "what the question is about: hex or an address; NULL of filters"
-        ),
-        ViewColumn("filters", "TEXT", "the filters that were asked, JSON"),
-        ViewColumn("relay", "TEXT", "the relay's URL"),
+        ViewColumn("question", "TEXT", "name of the question: followers, reactions, …, or filter"),
+        ViewColumn("target", "TEXT", "target of the question: hex or an address; NULL for filters"),
+        ViewColumn("filters", "TEXT", "filters of the question, as JSON"),
+        ViewColumn("relay", "TEXT", "URL of the relay"),
         ViewColumn("answered", "INTEGER", "1 for an answer, 0 for a failure"),
-        ViewColumn("status", "TEXT", "ok, refused, timeout, …"),
-        ViewColumn("method", "TEXT", "how it was counted: count, hll, events, …"),
-        ViewColumn("count", "INTEGER", "the relay's own number; NULL is not zero"),
-        ViewColumn("approximate", "INTEGER", "1 where the relay says so"),
-        ViewColumn("limited", "INTEGER", "1 where it is a lower bound"),
-        ViewColumn("events_read", "INTEGER", "events that were read"),
-        ViewColumn("asked_at", "TEXT", "when it was asked, ISO 8601 in UTC"),
-        ViewColumn("answered_at", "TEXT", "when it answered, ISO 8601 in UTC"),
+        ViewColumn("status", "TEXT", "status: ok, refused, timeout, …"),
+        ViewColumn("method", "TEXT", "method of the count: count, hll, events, …"),
+        ViewColumn("count", "INTEGER", "number from the relay; NULL if unknown"),
+        ViewColumn("approximate", "INTEGER", "1 if the relay calls the number approximate"),
+        ViewColumn("limited", "INTEGER", "1 if the number is a lower bound"),
+        ViewColumn("events_read", "INTEGER", "number of events read"),
+        ViewColumn("asked_at", "TEXT", "time of the question, ISO 8601 in UTC"),
+        ViewColumn("answered_at", "TEXT", "time of the answer, ISO 8601 in UTC"),
     ),
     f"""SELECT q.name AS question, q.target AS target, q.filters AS filters, r.url AS relay,
  c.answered AS answered, c.status AS status, c.method AS method, c.count AS count,
@@ -278,20 +278,20 @@ CLAIMS: Final = View(
 
 WATCH_HISTORY: Final = View(
     "watch_history",
-    "A number of a watch at one time, or over a span that older numbers were thinned to.",
+    "A number of a watch at one time, or several older numbers of an hour or a day.",
     (
-        ViewColumn("watch", "TEXT", "the watch's name"),
-        ViewColumn("at", "TEXT", "when it was merged, ISO 8601 in UTC"),
-        ViewColumn("at_ts", "INTEGER", "the same in Unix seconds"),
-        ViewColumn("step", "INTEGER", "seconds of the span; 1 for a single number"),
-        ViewColumn("value", "INTEGER", "the number"),
-        ViewColumn("low", "INTEGER", "it is at least this"),
-        ViewColumn("high", "INTEGER", "it is at most this; NULL where nothing bounds it"),
-        ViewColumn("exact", "INTEGER", "1 where it is exact"),
-        ViewColumn("unit", "TEXT", "authors or events"),
-        ViewColumn("least", "INTEGER", "the least value of the span"),
-        ViewColumn("most", "INTEGER", "the greatest value of the span"),
-        ViewColumn("samples", "INTEGER", "numbers in the span"),
+        ViewColumn("watch", "TEXT", "name of the watch"),
+        ViewColumn("at", "TEXT", "time of the number, ISO 8601 in UTC"),
+        ViewColumn("at_ts", "INTEGER", "the same time in Unix seconds"),
+        ViewColumn("step", "INTEGER", "seconds that the row stands for; 1 for one number"),
+        ViewColumn("value", "INTEGER", "the number, or the last of several"),
+        ViewColumn("low", "INTEGER", "lower end of the interval"),
+        ViewColumn("high", "INTEGER", "upper end of the interval; NULL if there is none"),
+        ViewColumn("exact", "INTEGER", "1 if the number is exact"),
+        ViewColumn("unit", "TEXT", "distinct_authors or events"),
+        ViewColumn("least", "INTEGER", "smallest of the numbers"),
+        ViewColumn("most", "INTEGER", "largest of the numbers"),
+        ViewColumn("samples", "INTEGER", "how many numbers the row stands for"),
     ),
     f"""SELECT w.name AS watch, {_iso("p.at")} AS at, p.at AS at_ts, p.step AS step,
  p.value AS value, p.low AS low, p.high AS high, p.exact AS exact, p.unit AS unit,
@@ -306,11 +306,11 @@ COUNTERS: Final = View(
     "counters",
     "The value of a counter (ADR-49).",
     (
-        ViewColumn("stream", "TEXT", "the stream"),
-        ViewColumn("subject", "TEXT", "the subject"),
-        ViewColumn("value", "TEXT", "the value in digits, of any length: CAST it to sum"),
-        ViewColumn("seq", "INTEGER", "the message that made it"),
-        ViewColumn("updated_at", "TEXT", "the time of that message, ISO 8601 in UTC"),
+        ViewColumn("stream", "TEXT", "name of the stream"),
+        ViewColumn("subject", "TEXT", "subject of the counter"),
+        ViewColumn("value", "TEXT", "value in digits, of any length; CAST it to add values"),
+        ViewColumn("seq", "INTEGER", "sequence of the newest message"),
+        ViewColumn("updated_at", "TEXT", "time of this message, ISO 8601 in UTC"),
     ),
     f"""SELECT s.name AS stream, l.subject AS subject, l.val AS value, l.seq AS seq,
  {_iso("m.ts / 1000000000")} AS updated_at FROM {{s}}.counter_latest l
