@@ -1,7 +1,7 @@
 """Count exactly, with counters that merge (ADR-49, JetStream Distributed Counter CRDT).
 
-Input are increments of subjects. Output are values, with the part of each source. Start with
-`base`, the protocol of both backends: `sqlite` (over `engine`) and `jetstream`. `subjects`,
+The package takes increments of subjects. It returns values, with the part of each source. Start
+with `base`, the protocol of both backends: `sqlite` (over `engine`) and `jetstream`. `subjects`,
 `rules`, `config` and `audit` are pure. `ingest` counts the events that the store accepts. `push`
 sends values to a server.
 

@@ -159,8 +159,7 @@ class StreamPosition(NamedTuple):
 def goes_on(mark: StreamPosition, head: StreamHead) -> bool:
     """Return whether the messages that the reader took are still part of the stream.
 
-    If the reader's run is not known, the result is False, unless
-    the reader took nothing.
+    If the reader's run is not known, the result is False, unless the reader took nothing.
     """
     if (mark.store, mark.epoch) != (head.store, head.epoch) or mark.seq > head.last_seq:
         return False

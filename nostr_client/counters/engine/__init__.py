@@ -1,5 +1,5 @@
 """Implement the embedded counters as functions over one SQLite connection, in its transaction.
 
-Input are messages. Output are stored messages, values and source maps. Start with `session`, then
-read `publish`.
+The package takes messages. It returns stored messages, values and source maps. Start with
+`session`, then read `publish`.
 """

@@ -1,7 +1,7 @@
 """Keep counters on a nats-server, through nats-py (extra `[nats]`).
 
-Input are increments. Output are values that the server stores. Start with `store`. Only this
-package imports nats-py.
+The package takes increments. It returns the values that the server stores. Start with `store`. Only
+this package imports nats-py.
 """
 
 from __future__ import annotations

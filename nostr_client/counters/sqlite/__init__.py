@@ -1,6 +1,6 @@
 """Keep counters in the SQLite store, with the answers of a real nats-server.
 
-Input are increments. Output are values. Start with `store`. `engine` does the work in the
+The package takes increments. It returns values. Start with `store`. `engine` does the work in the
 transaction.
 """
 
