@@ -1,10 +1,12 @@
-"""Counters that merge: exact sums of increments, by ADR-49 (JetStream Distributed Counter CRDT).
+"""Count exactly, with counters that merge (ADR-49, JetStream Distributed Counter CRDT).
 
-Increments of subjects enter; values leave, with the part of each source. Start with `base`, the
-protocol of both backends: `sqlite` (over `engine`) and `jetstream`. `subjects`, `rules`, `config`
-and `audit` are pure; `ingest` counts the events that the store accepts; `push` sends values to a
-server. Names load on first use, as the pure modules need no SQLite. Programs without Nostr can use
-counters too: no relay and no key is loaded with them.
+The package takes increments of subjects. It returns values, with the part of each source. Start
+with `base`, the protocol of both backends: `sqlite` (over `engine`) and `jetstream`. `subjects`,
+`rules`, `config` and `audit` are pure. `ingest` counts the events that the store accepts. `push`
+sends values to a server.
+
+Names load on first use, because the pure modules need no SQLite. Programs without Nostr can use
+counters too, because counters load no code for relays or keys.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Recount: what the kept increments of a counter say about its value."""
+"""Recount a counter: add up its stored increments and compare the sum with its value."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ if TYPE_CHECKING:
 
 
 class AuditStep(NamedTuple):
-    """One kept message of a counter, oldest first: `incr` is None where it carries none."""
+    """One stored message of a counter.
+
+    `incr` is None if the message has no increment.
+    """
 
     seq: int
     incr: int | None
@@ -17,7 +20,7 @@ class AuditStep(NamedTuple):
 
 
 class Break(NamedTuple):
-    """A message whose value does not follow from the one kept before it."""
+    """A message whose value does not follow from the stored message before it."""
 
     seq: int
     expected: int
@@ -25,11 +28,14 @@ class Break(NamedTuple):
 
 
 class Recount(NamedTuple):
-    """value = base + sum of the kept increments, where nothing in between is lost.
+    """Result of a recount: value = base + total, unless messages in between are missing.
 
-    `base` is the oldest kept value less its increment: 0 where the whole history is kept, the sum
-    of what was trimmed or reset otherwise. `breaks` names the places where messages are missing
-    (or were changed); with none, the value is proven by its history.
+    `base` is the oldest stored value minus its increment. It is 0 if the whole history is stored.
+    Otherwise it is the sum of the trimmed or reset part. `total` is the sum of the stored
+    increments.
+
+    `breaks` names the places where messages are missing or changed. Without breaks, the history
+    proves the value.
     """
 
     value: int
@@ -40,12 +46,12 @@ class Recount(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """Whether base + total is the value and every message follows from the one before."""
+        """Whether base + total is the value and each message follows from the one before."""
         return not self.breaks and self.base + self.total == self.value
 
 
 def recount(steps: Iterable[AuditStep]) -> Recount:
-    """Add up a counter's kept history, oldest first; nothing kept counts as 0."""
+    """Add up a counter's stored history, oldest first. The sum of an empty history is 0."""
     base, total, value, messages = 0, 0, 0, 0
     breaks: list[Break] = []
     for step in steps:

@@ -1,7 +1,10 @@
-"""What every backend of counters does, in the same words: `CounterStore` holds streams, `Counters`
-is one of them. Backends: `sqlite` (embedded) and `jetstream` (a nats-server).
+"""Define the protocols of all counter backends.
 
-A stream's name and a counter's subject are NATS names; every subject of a stream is a counter.
+`CounterStore` holds streams. `Counters` are the counters of one stream. The backends are `sqlite`
+(embedded) and `jetstream` (a nats-server).
+
+The name of a stream and the subject of a counter are NATS names. Every subject of a stream is a
+counter.
 """
 
 from __future__ import annotations
@@ -20,17 +23,18 @@ if TYPE_CHECKING:
 
 
 class NoStream(CounterError):
-    """No stream of that name, or none that listens on that subject."""
+    """The store has no stream with that name, or none that listens on that subject."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"no stream for {what}", code=10059, status=404)
 
 
 class Ack(msgspec.Struct, frozen=True):
-    """A message is stored as `seq`; `val` is the counter's value with it.
+    """Acknowledgement of a message that is stored as `seq`.
 
-    `val` is None where the stream keeps no counters, and for a duplicate, whose `seq` is that of
-    the message that was counted. `domain` is the JetStream domain, "" without one.
+    `val` is the counter's value with the message. `val` is None if the stream has no counters. It
+    is also None for a duplicate, whose `seq` is that of the counted message. `domain` is the
+    JetStream domain, or "" without one.
     """
 
     stream: str
@@ -40,14 +44,14 @@ class Ack(msgspec.Struct, frozen=True):
     duplicate: bool = False
 
     def value(self) -> int:
-        """The value; raises Duplicate where it was counted before."""
+        """Return the value. Raises Duplicate if the message was counted before."""
         if self.duplicate or self.val is None:
             raise Duplicate(self.seq)
         return self.val
 
 
 class BatchAck(msgspec.Struct, frozen=True):
-    """A whole batch is stored; `seq` is that of its last message."""
+    """Acknowledgement of a whole batch. `seq` is that of its last message."""
 
     stream: str
     seq: int
@@ -56,10 +60,10 @@ class BatchAck(msgspec.Struct, frozen=True):
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One counter as of message `seq`: its value and what makes it up.
+    """One counter as of message `seq`.
 
-    `sources`: stream -> original subject -> last seen value. `incr` is None where the message
-    carries no increment. `ts` is in nanoseconds since 1970.
+    `sources` maps stream to original subject to last seen value. `incr` is None if the message has
+    no increment. `ts` is in nanoseconds since 1970.
     """
 
     subject: str
@@ -72,12 +76,12 @@ class Entry(msgspec.Struct, frozen=True):
 
     @property
     def local(self) -> int:
-        """What was added in this stream itself: the value less what its sources brought."""
+        """The part that was added in this stream: the value minus the parts of its sources."""
         return self.value - sum(sum(subjects.values()) for subjects in self.sources.values())
 
 
 class Message(msgspec.Struct, frozen=True):
-    """A stored message as JetStream shows it; `ts` is in nanoseconds since 1970."""
+    """A stored message as in JetStream. `ts` is in nanoseconds since 1970."""
 
     seq: int
     subject: str
@@ -87,7 +91,7 @@ class Message(msgspec.Struct, frozen=True):
 
 
 class Outgoing(msgspec.Struct, frozen=True):
-    """A message to publish; `headers` in the order and number given."""
+    """A message to publish. `headers` keep their order and number."""
 
     subject: str
     headers: Headers = ()
@@ -95,7 +99,10 @@ class Outgoing(msgspec.Struct, frozen=True):
 
 
 class StreamState(msgspec.Struct, frozen=True):
-    """How much a stream holds; `first_seq` of an emptied stream is the one after its last."""
+    """Size of a stream.
+
+    `first_seq` of an emptied stream is the sequence after its last message.
+    """
 
     messages: int
     first_seq: int
@@ -104,7 +111,10 @@ class StreamState(msgspec.Struct, frozen=True):
 
 
 class SourceStatus(msgspec.Struct, frozen=True):
-    """How far a source was read; `stalled` says why it does not go on, "" when it does."""
+    """How far a stream has read a source.
+
+    `stalled` says why the stream reads no further, or is "".
+    """
 
     name: str
     filters: str
@@ -115,7 +125,10 @@ class SourceStatus(msgspec.Struct, frozen=True):
 
 
 class StreamInfo(msgspec.Struct, frozen=True):
-    """A stream's configuration and state; `required_api_level` is None where none is."""
+    """Configuration and state of a stream.
+
+    `required_api_level` is None if the stream needs none.
+    """
 
     config: StreamConfig
     state: StreamState
@@ -124,7 +137,10 @@ class StreamInfo(msgspec.Struct, frozen=True):
 
 
 class Counters(Protocol):
-    """The counters of one stream. Cancelling a call is safe: it happened whole or not at all."""
+    """Counters of one stream.
+
+    Safe to cancel: each call has done all of its work or none.
+    """
 
     @property
     def name(self) -> str: ...
@@ -137,62 +153,77 @@ class Counters(Protocol):
         headers: Mapping[str, str] | None = None,
         msg_id: str | None = None,
     ) -> Ack:
-        """Add `n`, which may be negative or 0, and return where it went.
+        """Add `n` and return the acknowledgement. `n` may be negative or 0.
 
-        The same `msg_id` again within the stream's duplicate window adds nothing: the ack then
-        says `duplicate`. Raises CounterError (the stream refuses), NoStream.
+        If `msg_id` occurs again within the stream's duplicate window, the call adds nothing and the
+        acknowledgement has `duplicate`. Raises CounterError if the stream refuses, and NoStream.
         """
         ...
 
     async def add(self, subject: str, n: int, *, msg_id: str | None = None) -> int:
-        """Add `n` and return the new value; raises Duplicate, CounterError, NoStream."""
+        """Add `n` and return the new value.
+
+        Raises Duplicate, CounterError and NoStream.
+        """
         ...
 
     async def add_many(self, items: Sequence[tuple[str, int]]) -> list[Ack | CounterError]:
-        """Add to many counters; each item has its own result, in the order given."""
+        """Add to many counters. Each item has its own result, in the order of the items."""
         ...
 
     async def load(self, subject: str) -> int:
-        """The value of one counter; raises CounterError 10037 where there is none."""
+        """Return the value of one counter.
+
+        Raises CounterError 10037 if there is no such counter.
+        """
         ...
 
     def load_many(self, *patterns: str) -> AsyncIterator[tuple[str, int]]:
-        """Subject and value of every counter that a pattern names; none given: all."""
+        """Yield subject and value of every counter that matches a pattern.
+
+        Without patterns, yields all counters.
+        """
         ...
 
     async def get(self, subject: str, *, at_seq: int | None = None) -> Entry:
-        """One counter with its sources, now or as of a sequence; raises CounterError 10037."""
+        """Return one counter with its sources, now or as of a sequence.
+
+        Raises CounterError 10037 if there is no such counter.
+        """
         ...
 
     def get_many(self, *patterns: str, at_seq: int | None = None) -> AsyncIterator[Entry]:
-        """Every counter that a pattern names, each once, now or as of a sequence."""
+        """Yield each counter that matches a pattern once, now or as of a sequence."""
         ...
 
     def history(self, subject: str, *, after_seq: int = 0) -> AsyncIterator[Entry]:
-        """The kept messages of one counter, oldest first."""
+        """Yield the stored messages of one counter, oldest first."""
         ...
 
     async def recount(self, subject: str) -> Recount:
-        """Add up the kept increments and check that each message follows from the last."""
+        """Add up the stored increments and check that each message follows from the one before."""
         ...
 
     async def reset(self, subject: str) -> int:
-        """Publish minus the value, drop the history before that, return the value then.
+        """Publish minus the value, drop the earlier history, and return the value after that.
 
-        0 says that nobody added meanwhile. Sources keep their place: what they brought is not
-        brought again. Raises CounterError 10037 where there is no such counter.
+        The result is 0 if nothing was added meanwhile. Sources keep their position, so counts of a
+        source are not added twice. Raises CounterError 10037 if there is no such counter.
         """
         ...
 
     async def delete(self, subject: str) -> int:
-        """Remove a counter (or all that a pattern names); return how many messages went."""
+        """Remove the counter, or all counters that match a pattern.
+
+        Returns how many messages were removed.
+        """
         ...
 
     def watch(self, *patterns: str, after_seq: int | None = None) -> AsyncGenerator[Entry, None]:
-        """The current entry of each counter, then every change as it comes.
+        """Yield the current entry of each counter, then every change.
 
-        With `after_seq`: every kept message after that one instead, which resumes a watch. Ends
-        when the caller stops; changes of one subject come in order.
+        With `after_seq`, yield every stored message after that sequence instead. This resumes a
+        watch. Changes of one subject are in order. The watch ends when the caller stops it.
         """
         ...
 

@@ -1,7 +1,7 @@
-"""What `Counters` does alike on every backend: refuse bad input, and thin calls over others.
+"""Share code of `Counters` between backends: check input, and build calls from other calls.
 
-A backend gets nothing that a counter cannot be asked: subjects, sequences and numbers are checked
-here, so that each says the same of the same mistake (InvalidInput) and nothing is sent first.
+Subjects, sequences and numbers are checked here before a backend gets them. Every backend therefore
+raises the same InvalidInput for the same mistake, and nothing is sent first.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class BaseCounters(ABC):
-    """One stream's counters; see `base.Counters` for what each call promises."""
+    """Counters of one stream. `base.Counters` describes each call."""
 
     def __init__(self, name: str) -> None:
         self._name = check_name(name)
@@ -64,7 +64,7 @@ class BaseCounters(ABC):
     async def history(self, subject: str, *, after_seq: int = 0) -> AsyncIterator[Entry]:
         page = await self._history_page(check_subject(subject), check_seq(after_seq))
         if not page:
-            await self._value(subject)  # raises where there is no such counter
+            await self._value(subject)  # raises if there is no such counter
         while page:
             for entry in page:
                 yield entry
@@ -95,7 +95,7 @@ class BaseCounters(ABC):
 
     @abstractmethod
     async def _value(self, subject: str) -> str:
-        """The value in digits; raises CounterError 10037."""
+        """Return the value in digits. Raises CounterError 10037."""
 
     @abstractmethod
     async def _entry(self, subject: str, at_seq: int | None) -> Entry: ...
@@ -114,7 +114,7 @@ class BaseCounters(ABC):
 
 
 def check_purge(pattern: str, seq: int, keep: int) -> None:
-    """The pattern of a purge, or "" for all; raises InvalidInput."""
+    """Check the arguments of a purge. An empty pattern means all. Raises InvalidInput."""
     if pattern:
         check_patterns([pattern])
     check_seq(seq)

@@ -1,4 +1,7 @@
-"""The configuration of a stream of counters, in the JetStream API's terms, and what it excludes."""
+"""Define the configuration of a stream of counters, and check it.
+
+The names are those of the JetStream API.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 DEFAULT_WINDOW: Final = 120_000_000_000
-"""Nanoseconds in which a message id counts once, where the configuration does not say."""
+"""Default of the duplicate window, in nanoseconds."""
 
 MAX_INT64: Final = 2**63 - 1
-"""The largest number of a configuration, and the last sequence there can be."""
+"""The largest number in a configuration, and the largest possible sequence."""
 
 _NAME = re.compile(r"[^\x00-\x20\x7f.*>/\\\ud800-\udfff]{1,255}")
 
@@ -193,40 +196,40 @@ class StreamConfig(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
 
 
 def _with_other(found: Mapping[str, Any], of: type[msgspec.Struct]) -> dict[str, Any]:
-    """A JSON object with the fields that the type does not have moved into its `other`."""
+    """Return a JSON object with unknown fields moved into its `other`."""
     fields = set(of.__struct_fields__) - {"other"}
     unknown = {name: value for name, value in found.items() if name not in fields}
     return {**{k: v for k, v in found.items() if k in fields}, "other": unknown}
 
 
 def refuse(description: str) -> CounterError:
-    """The server's general refusal of a configuration."""
+    """Return the server's general refusal of a configuration."""
     return CounterError(description, code=10052, status=500)
 
 
 def check_name(name: str) -> str:
-    """A stream's name; raises InvalidInput for what cannot be one."""
+    """Return a valid name of a stream. Raises InvalidInput for any other value."""
     if not isinstance(name, str) or _NAME.fullmatch(name) is None:
         raise InvalidInput(f"not a stream name: {name!r}")
     return name
 
 
 def check_seq(seq: int, what: str = "a sequence") -> int:
-    """A sequence or a number of messages; raises InvalidInput."""
+    """Return a valid sequence or number of messages. Raises InvalidInput for any other value."""
     if not isinstance(seq, int) or isinstance(seq, bool) or not 0 <= seq <= MAX_INT64:
         raise InvalidInput(f"{what} is from 0 to {MAX_INT64}, not {seq!r}")
     return seq
 
 
 def check_values(config: StreamConfig) -> None:
-    """Refuse what cannot be written at all, whatever it means: raises InvalidInput."""
+    """Refuse values that cannot be encoded at all. Raises InvalidInput."""
     check_name(config.name)
     for key, value in config.to_api().items():
         _check_value(key, value)
 
 
 def _check_value(key: str, value: object) -> None:
-    """Numbers of 64 bits, and text that UTF-8 can write."""
+    """Check that numbers fit into 64 bits and texts into UTF-8."""
     if isinstance(value, int) and not -MAX_INT64 <= value <= MAX_INT64:
         raise InvalidInput(f"{key} is beyond 64 bits")
     if isinstance(value, str) and any("\ud800" <= char <= "\udfff" for char in value):
@@ -241,10 +244,11 @@ def _check_value(key: str, value: object) -> None:
 
 
 def check_config(config: StreamConfig) -> None:
-    """Refuse what no stream can be, and what a stream of counters excludes (ADR-49).
+    """Refuse configurations that no stream can have, or that counters exclude (ADR-49).
 
-    Raises CounterError with the server's code: 10173 a mirror that counts, 10052 and its kind
-    for the rest; InvalidInput where the server's own client would not send it.
+    Raises CounterError with the server's code: 10173 for a mirror with counters, 10052 and similar
+    codes for other conflicts. Raises InvalidInput for values that the server's client would not
+    send.
     """
     check_values(config)
     if config.sealed:
@@ -323,10 +327,10 @@ def _check_transforms(config: StreamConfig) -> None:
 
 
 def check_update(old: StreamConfig, new: StreamConfig, *, empty: bool) -> None:
-    """Refuse an edit that the stream's past forbids.
+    """Refuse a change that the stream's history forbids.
 
-    The counter setting may be turned off at any time and on only while the stream is empty
-    (nats-server refuses both). Raises CounterError 10052, 10055.
+    Counters may be turned off at any time, but turned on only while the stream is empty. A
+    nats-server refuses both. Raises CounterError 10052 and 10055.
     """
     check_config(new)
     if new.allow_msg_counter and not old.allow_msg_counter and not empty:
@@ -338,7 +342,7 @@ def check_update(old: StreamConfig, new: StreamConfig, *, empty: bool) -> None:
 
 
 def check_overlap(config: StreamConfig, others: Sequence[StreamConfig]) -> None:
-    """Refuse subjects that another stream of the same store already listens on (10065)."""
+    """Refuse subjects on which another stream of the same store listens (10065)."""
     for other in others:
         if other.name != config.name and any(
             overlaps(a, b) for a in config.subjects for b in other.subjects
@@ -348,7 +352,7 @@ def check_overlap(config: StreamConfig, others: Sequence[StreamConfig]) -> None:
 
 
 def cycle(config: StreamConfig, others: Sequence[StreamConfig]) -> list[str]:
-    """The path by which this stream would source itself, or nothing."""
+    """Return the path by which this stream would read itself, or an empty list."""
     upstream = {c.name: _upstream(c) for c in others} | {config.name: _upstream(config)}
     paths = [[config.name, name] for name in upstream[config.name]]
     while paths:

@@ -1,7 +1,7 @@
-"""Counting what the event store takes in, in the transaction that stores it.
+"""Count events in the transaction that stores them.
 
-A crash therefore leaves events and counters as they were before, both, or as they are after, both.
-Each kind of count is opt-in: it counts where a stream listens on its subjects, and nowhere else.
+After a crash, events and counters therefore match. Each kind of count is opt-in: it is counted only
+if a stream listens on its subjects.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from nostr_client.store.base import SaveOutcome
 
 EVENTS: Final = "events.*"
-"""`events.<kind>`: events stored, by kind."""
+"""`events.<kind>`: number of stored events of a kind."""
 
 RELAYS: Final = "relay.*.received"
-"""`relay.<host>.received`: events stored, by the relay that brought them first."""
+"""`relay.<host>.received`: number of stored events that arrived first from a relay."""
 
 ZAPS: Final = "zaps.*.msats"
-"""`zaps.<pubkey>.msats`: what zap receipts that hold say their receiver was paid."""
+"""`zaps.<pubkey>.msats`: amount that valid zap receipts claim for their receiver."""
 
 EVERY: Final = (EVENTS, RELAYS, ZAPS)
 
@@ -45,7 +45,10 @@ REMEMBERED = 100_000
 def ingest_stream(
     name: str = "INGEST", subjects: Iterable[str] = EVERY, *, keep: int = 1_000
 ) -> StreamConfig:
-    """A stream for some of these counts, which keeps the last `keep` changes of each counter."""
+    """Return the configuration of a stream for some of these counts.
+
+    The stream keeps the last `keep` changes of each counter.
+    """
     return StreamConfig(
         name=name,
         subjects=tuple(subjects),
@@ -57,14 +60,17 @@ def ingest_stream(
 
 
 class Provenance:
-    """Which relay brought an event, from its arrival to its storing; bounded, oldest forgotten."""
+    """Relay of each event between arrival and storage.
+
+    Remembers a bounded number of events and forgets the oldest.
+    """
 
     def __init__(self, limit: int = REMEMBERED) -> None:
         self._limit = limit
         self._relays: OrderedDict[str, str] = OrderedDict()
 
     def note(self, event_id: str, relay: str) -> None:
-        """Say that `relay`, a normalised URL, brought this event; the first to say so counts."""
+        """Note that `relay`, a normalised URL, sent this event. Only the first relay counts."""
         self._relays.setdefault(event_id, relay)
         while len(self._relays) > self._limit:
             self._relays.popitem(last=False)
@@ -74,11 +80,14 @@ class Provenance:
 
 
 class IngestCounters:
-    """A hook for `SqliteStore.on_batch`. The file needs the counters' tables: open the store with
-    `migrations=[counters.engine.schema.MIGRATIONS]`, or `SqliteCounterStore.over` it first.
+    """Hook for `SqliteStore.on_batch` that counts stored events.
 
-    A counter that refuses (its stream is gone, it is broken, a zap's receiver is no subject) never
-    holds up an event: it is left out and counted in `refused`. `clock` is in nanoseconds.
+    The file needs the tables of the counters. Open the store with
+    `migrations=[counters.engine.schema.MIGRATIONS]`, or run `SqliteCounterStore.over` on it first.
+
+    A counter may refuse: its stream is gone, it is broken, or a zap's receiver is not a valid
+    subject. Such an increment is left out and counted in `refused`. It never prevents the storage
+    of an event. `clock` is in nanoseconds.
     """
 
     def __init__(
@@ -105,7 +114,7 @@ class IngestCounters:
     def _tally(
         self, session: CounterSession, pairs: Sequence[tuple[Event, SaveOutcome]]
     ) -> Counter[str]:
-        """What to add to which subject: one increment a subject and batch."""
+        """Return the sum to add to each subject: one increment for each subject and batch."""
         found: Counter[str] = Counter()
         counts_zaps = session.catalog.route(f"zaps.{'0' * 64}.msats") is not None
         for event, outcome in pairs:
@@ -135,8 +144,8 @@ def _add_zap(found: Counter[str], receipt: Event) -> None:
 
 
 def relay_token(relay: str) -> str:
-    """The token of a relay's subject: its host, and its port where it has one.
+    """Return the token of a relay's subject: its host, and its port if it has one.
 
-    `wss://relay.example.com` is `relay_example_com`.
+    `wss://relay.example.com` becomes `relay_example_com`.
     """
     return subject_token(urlsplit(relay).netloc or relay)

@@ -1,11 +1,14 @@
-"""Who a stream is, how far it has come, and by which ways counts reach it. Pure.
+"""Describe the identity of a stream, its position, and the paths on which counts reach it.
 
-A way is a tuple of nodes, from the stream that it leads into to its far end: a cycle never ends, a
-diamond counts twice.
+A path (`Way`) is a tuple of nodes, from the stream that receives counts back to the stream where
+the path begins. A cycle would add counts without end. A diamond would add counts twice.
 
-A store that was put back from a backup has the ids and sequences that it had, and other messages
-after them. So every run of a program that writes a store has a name, and begins at a sequence: who
-read further within a run than the next one began has read what the backup does not have.
+A store that was restored from a backup has its old ids and sequences, but other messages after
+them. So every run of a program that writes a store has a name and a sequence at which it begins.
+Suppose that a reader has read further within a run than the beginning of the next run. Then the
+reader has read messages that the backup lacks.
+
+This module is pure.
 """
 
 from __future__ import annotations
@@ -22,36 +25,42 @@ if TYPE_CHECKING:
 Way = tuple[str, ...]
 
 MOST_WAYS: Final = 500
-"""Ways into one stream: a fleet of hundreds of agents, and some kilobytes in each answer."""
+"""Most paths into one stream: enough for hundreds of agents, and some kilobytes in each answer."""
 
 DEEPEST: Final = 32
-"""Nodes of one way: more tiers than any sum needs."""
+"""Most nodes of one path: more tiers than any sum needs."""
 
 LONGEST: Final = 320
-"""Characters of a node: a stream's name (255) and a store's id."""
+"""Most characters of a node: a stream's name (255) and a store's id."""
 
 
 def node(stream: str, store: str) -> str:
-    """A stream of one store, the same for everyone."""
+    """Return the name of a store's stream. All stores use the same name for it."""
     return f"{stream}@{store}"
 
 
 class LineageConflict(NamedTuple):
-    """Why streams may not be joined so, and the way (of a diamond: both, one after the other)."""
+    """Why streams must not be joined, and the path.
+
+    For a diamond, the path has both paths, one after the other.
+    """
 
     why: str
     path: Way
 
 
 def joined(own: str, inputs: Iterable[Sequence[Way]]) -> tuple[Way, ...]:
-    """The ways into the stream `own`, given those into each stream that it takes from."""
+    """Return the paths into the stream `own`.
+
+    `inputs` are the paths into each stream that `own` reads.
+    """
     return ((own,), *((own, *way) for ways in inputs for way in ways))
 
 
 def trouble(ways: Sequence[Way]) -> LineageConflict | None:
-    """The first cycle, else the first diamond among the ways into one stream.
+    """Return the first cycle among the paths into one stream, else the first diamond.
 
-    The same way twice is a diamond too: two sources that bring the same counts.
+    The same path twice is a diamond too: two sources would add the same counts.
     """
     for way in ways:
         again = next((n for n, one in enumerate(way) if one in way[:n]), None)
@@ -69,7 +78,7 @@ def trouble(ways: Sequence[Way]) -> LineageConflict | None:
 
 
 def shown(way: Way) -> Way:
-    """A way for people: of each store's id the first eight characters."""
+    """Return a path for people, with the first eight characters of each store's id."""
     return tuple(map(_short, way))
 
 
@@ -79,9 +88,10 @@ def _short(one: str) -> str:
 
 
 def checked(ways: Iterable[Iterable[str]], first: str) -> tuple[Way, ...]:
-    """Ways that a stranger sent, each of which must begin at the node `first`.
+    """Check paths that another program sent. Each must begin at the node `first`.
 
-    Raises InvalidInput for what is none or too much; the way of the node alone is always there.
+    Raises InvalidInput for an invalid path or too many paths. The result always has the path of the
+    node alone.
     """
     found = tuple(dict.fromkeys(((first,), *(tuple(way) for way in ways))))
     if len(found) > MOST_WAYS:
@@ -95,13 +105,14 @@ def checked(ways: Iterable[Iterable[str]], first: str) -> tuple[Way, ...]:
 
 
 KEPT_RUNS: Final = 32
-"""Runs that are reported: a reader that missed more of them compares values instead."""
+"""Most runs that are reported. A reader that missed more runs compares values instead."""
 
 
 class StreamHead(NamedTuple):
-    """A stream: its store, its epoch (new when it is made again), and where it stands.
+    """Store, epoch and position of a stream.
 
-    `runs`: the newest runs with the sequence at which each began, oldest first.
+    A stream that is created again has a new epoch. `runs` are the newest runs with the sequence at
+    which each began, oldest first.
     """
 
     store: str
@@ -112,12 +123,12 @@ class StreamHead(NamedTuple):
 
     @property
     def run(self) -> str:
-        """The run of now; "" where none was ever named."""
+        """Name of the present run, or "" if no run has a name."""
         return self.runs[-1][0] if self.runs else ""
 
     @property
     def key(self) -> str:
-        """What a confirmation is for: this store, stream and run, and no other."""
+        """Key of a confirmation. It is valid only for this store, stream and run."""
         return f"{self.store} {self.epoch} {self.run}"
 
 
@@ -137,7 +148,7 @@ class Arrival(msgspec.Struct, frozen=True, gc=False):
 
 
 class StreamPosition(NamedTuple):
-    """Where a reader stands: the last sequence that it took, and in which run."""
+    """Position of a reader in a stream: the last sequence that the reader took, and its run."""
 
     store: str
     epoch: str
@@ -146,7 +157,10 @@ class StreamPosition(NamedTuple):
 
 
 def goes_on(mark: StreamPosition, head: StreamHead) -> bool:
-    """Whether what the reader took is still a part of the stream, as far as that can be known."""
+    """Return whether the messages that the reader took are still part of the stream.
+
+    If the reader's run is not known, the result is False, unless the reader took nothing.
+    """
     if (mark.store, mark.epoch) != (head.store, head.epoch) or mark.seq > head.last_seq:
         return False
     if mark.run == head.run:

@@ -1,7 +1,8 @@
-"""A stream's values as an event: kind 30078 (NIP-78), `d` = the stream, its content JSON.
+"""Convert a stream's values to an event and back.
 
-A replaceable event is a stream that lost its history, which is what the delta rule is made for.
-Pure: signing, relays and encryption are the caller's.
+The event has kind 30078 (NIP-78). Its `d` is the stream, and its content is JSON. A replaceable
+event has no history, so readers apply the delta rule to the values. This module is pure: the caller
+signs, encrypts and sends the event.
 
     {"v": 1, "store": "…", "epoch": "…", "seq": 17, "runs": [["…", 12]], "lineage": [["app@…"]],
      "values": {"app.hits": "42"}}
@@ -29,20 +30,23 @@ if TYPE_CHECKING:
     from nostr_client.counters.sqlite.remotes import Values
 
 MOST_EVENT: Final = 64_000
-"""Characters of an event as JSON: what relays of every family take (strfry: 65,536)."""
+"""Most characters of an event as JSON.
+
+Relays of every implementation accept it (strfry: 65,536).
+"""
 
 MOST_CONTENT: Final = 1_000_000
-"""Characters of a content that is read at all: a relay with wider limits, and no bomb."""
+"""Most characters of a content that is parsed. Some relays have wider limits."""
 
 AHEAD_S: Final = 900
-"""Seconds that a writer's clock may be ahead: relays refuse more, too."""
+"""Seconds that a writer's clock may be ahead. Relays refuse events that are further ahead."""
 
 _Id = Annotated[str, Meta(min_length=1, max_length=64)]
 _Seq = Annotated[int, Meta(ge=0, le=2**53)]
 
 
 class Content(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands in the content; fields of later versions are ignored."""
+    """Content of the event. Fields of later versions are ignored."""
 
     v: Annotated[int, Meta(ge=1, le=1)] = 1
     store: _Id
@@ -57,12 +61,12 @@ _decode: Final = msgspec.json.Decoder(Content)
 
 
 def address(pubkey: str, stream: str) -> Filter:
-    """The filter for the values that a key publishes of a stream."""
+    """Return the filter for the values that a key publishes for a stream."""
     return Filter(kinds=[kinds.APP_DATA], authors=[pubkey], tags={"#d": [stream]})
 
 
 def render(found: Values) -> str:
-    """The content of an event that is not encrypted."""
+    """Return the content of an event that is not encrypted."""
     head = found.head
     content = Content(
         store=head.store,
@@ -76,21 +80,21 @@ def render(found: Values) -> str:
 
 
 def next_time(now: float, last: int) -> int:
-    """Return the date of the next event in Unix seconds, later than `last` whatever the clock says.
+    """Return the date of the next event in Unix seconds, which is always later than `last`.
 
-    Of two events of one second, relays keep the one with the lower id, which may be the older.
+    Of two events of one second, relays keep the one with the lower id, which may be the older one.
     """
     return max(int(now), last + 1)
 
 
 def template(stream: str, content: str, created_at: int) -> EventTemplate:
-    """Make the event of a stream, to be signed."""
+    """Return the unsigned event of a stream."""
     tags = (("d", stream),)
     return EventTemplate(kind=kinds.APP_DATA, created_at=created_at, tags=tags, content=content)
 
 
 def parse(content: str, stream: str, event: Event) -> Batch:
-    """What an event says of a stream, once its content is readable. Raises InvalidInput."""
+    """Return the values of a stream in an event with decrypted content. Raises InvalidInput."""
     if len(content) > MOST_CONTENT:
         raise InvalidInput(f"its content has more than {MOST_CONTENT} characters")
     try:
@@ -107,9 +111,9 @@ def parse(content: str, stream: str, event: Event) -> Batch:
 
 
 def newest(events: Iterable[Event], asked: Filter, now: float) -> Event | None:
-    """The version that counts, by NIP-01, of those that came from wherever.
+    """Return the valid version by NIP-01 among events from any relay.
 
-    One dated more than AHEAD_S after `now` does not, until then.
+    Ignores events that are dated more than AHEAD_S after `now`.
     """
     good = [one for one in events if asked.matches(one) and one.created_at <= now + AHEAD_S]
     return min(good, key=nip01_order, default=None)

@@ -1,10 +1,13 @@
-"""The rules of ADR-49 as a real nats-server applies them: pure functions over headers and bodies.
+"""Apply the rules of ADR-49 like a real nats-server.
 
-Where the text of ADR-49 and the server differ, the server is followed: the sign of an increment is
-optional, `Nats-Expected-Subject-Last-Sequence` is no header of the server's, and each refusal
-carries the server's error code. Two things are stricter here, because the server leaves them
-undefined or lets a client corrupt a total: a body whose `val` only begins with digits is broken,
-and a client may not set `Nats-Counter-Sources`.
+The functions are pure and work on headers and bodies. If the text of ADR-49 and the server differ,
+the functions follow the server. The sign of an increment is optional.
+`Nats-Expected-Subject-Last-Sequence` is not a header of the server. Each refusal has the server's
+error code.
+
+Two rules are stricter, because the server leaves the case undefined or lets a client corrupt a
+total. A body whose `val` only begins with digits is broken. A client may not set
+`Nats-Counter-Sources`.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from typing import Any, Final
 from nostr_client.errors import CounterError, InvalidInput
 
 DIRECT_DIGITS = 600
-"""Digits that int() and str() take whatever the process's limit is (its minimum is 640)."""
+"""Digits that int() and str() accept under every limit of the process (at least 640)."""
 
 _DIRECT_BITS = 1_990  # below 600 decimal digits
 
@@ -26,12 +29,15 @@ _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 
 def is_integer(text: str) -> bool:
-    """Whether `text` is a sign (or none) and ASCII digits, and nothing else."""
+    """Return whether `text` is ASCII digits after an optional sign."""
     return _INTEGER.fullmatch(text) is not None
 
 
 def parse_integer(text: str) -> int:
-    """The integer that `text` spells, of any length; raises ValueError when it spells none."""
+    """Return the integer in `text`, of any length.
+
+    Raises ValueError if `text` is not an integer.
+    """
     if _INTEGER.fullmatch(text) is None:
         raise ValueError("not a decimal integer")
     if len(text) <= DIRECT_DIGITS:
@@ -41,26 +47,32 @@ def parse_integer(text: str) -> int:
 
 
 def format_integer(n: int) -> str:
-    """The decimal digits of `n`, with a minus sign when negative; the inverse of parse_integer."""
+    """Return the decimal digits of `n`, with a minus sign if negative. Inverse of parse_integer."""
     if n.bit_length() <= _DIRECT_BITS:
         return str(n)
     return str(Decimal(n))
 
 
 def canonical(text: str) -> str:
-    """`text` as format_integer writes it: no plus sign, no leading zeros, no minus zero."""
+    """Return `text` in the form of format_integer: no plus sign, leading zeros or minus zero."""
     return add_text(text, "0")
 
 
 def add_text(one: str, other: str) -> str:
-    """The sum of two integers given as digits; raises ValueError when one of them is none."""
+    """Return the sum of two integers in digits.
+
+    Raises ValueError if a text is not an integer.
+    """
     if len(one) <= DIRECT_DIGITS and len(other) <= DIRECT_DIGITS:
         return str(parse_integer(one) + parse_integer(other))
     return _long(one, other, subtract=False)
 
 
 def subtract_text(one: str, other: str) -> str:
-    """`one` minus `other`, both given as digits; raises ValueError when one of them is none."""
+    """Return `one` minus `other`, both in digits.
+
+    Raises ValueError if a text is not an integer.
+    """
     if len(one) <= DIRECT_DIGITS and len(other) <= DIRECT_DIGITS:
         return str(parse_integer(one) - parse_integer(other))
     return _long(one, other, subtract=True)
@@ -76,7 +88,7 @@ def _long(one: str, other: str, *, subtract: bool) -> str:
 
 
 def _join(digits: str) -> int:
-    """Digits to int by halves: the cost of a multiplication, not of its square."""
+    """Convert digits to int by halves. The cost is that of a multiplication, not quadratic."""
     if len(digits) <= DIRECT_DIGITS:
         return int(digits)
     half = len(digits) // 2
@@ -98,10 +110,10 @@ TTL: Final = "Nats-TTL"
 SCHEDULE: Final = "Nats-Schedule"
 
 MAX_HEADER_BYTES = 65_535
-"""nats-server's limit of one message's headers, with their first line."""
+"""nats-server's limit of one message's headers, including their first line."""
 
 SURELY_SMALL = 16_000
-"""Characters of headers that cannot make 64 KB, however they are encoded."""
+"""Characters of headers that never reach 64 KB, however they are encoded."""
 
 MAX_BODY_BYTES = 1_048_576
 """nats-server's default limit of a payload."""
@@ -150,13 +162,13 @@ def no_message(about: str = "") -> CounterError:
 
 
 def signed(n: int) -> str:
-    """An increment as ADR-49's text wants it: always with its sign; raises InvalidInput."""
+    """Return an increment in the form of ADR-49: always with its sign. Raises InvalidInput."""
     check_number(n)
     return format_integer(n) if n < 0 else "+" + format_integer(n)
 
 
 def increment_headers(n: int, headers: Mapping[str, str] | None, msg_id: str | None) -> Headers:
-    """The headers of a publish; raises InvalidInput for one that cannot be sent."""
+    """Return the headers of a publish. Raises InvalidInput if a header cannot be sent."""
     lines: list[Header] = [(INCR, signed(n))]
     lines += [(name, value) for name, value in (headers or {}).items() if name != INCR]
     if msg_id is not None:
@@ -168,13 +180,13 @@ def increment_headers(n: int, headers: Mapping[str, str] | None, msg_id: str | N
 
 
 def check_number(n: object) -> None:
-    """Raise InvalidInput for anything but an int: 1.5 would be counted as something else."""
+    """Raise InvalidInput unless `n` is an int. The server would count 1.5 as another number."""
     if not isinstance(n, int) or isinstance(n, bool):
         raise InvalidInput(f"an increment is an int, not {n!r}")
 
 
 def header(headers: Iterable[Header], name: str) -> str | None:
-    """The first value of a header, without leading spaces; names are case-sensitive."""
+    """Return the first value of a header, without leading spaces. Names are case-sensitive."""
     for key, value in headers:
         if key == name:
             return value.lstrip(" ")
@@ -186,7 +198,7 @@ def without(headers: Iterable[Header], *names: str) -> Headers:
 
 
 def header_bytes(headers: Sequence[Header]) -> int:
-    """Bytes that these headers take on the wire; 0 when there are none."""
+    """Return the bytes of these headers on the wire, or 0 without headers."""
     if not headers:
         return 0
     lines = sum(len(k.encode()) + len(v.encode()) + 4 for k, v in headers)
@@ -194,7 +206,7 @@ def header_bytes(headers: Sequence[Header]) -> int:
 
 
 def check_syntax(headers: Headers) -> None:
-    """Refuse headers that cannot be sent: raises InvalidInput."""
+    """Refuse headers that cannot be sent. Raises InvalidInput."""
     for name, value in headers:
         if not isinstance(name, str) or _HEADER_NAME.fullmatch(name) is None:
             raise InvalidInput(f"not the name of a header: {name!r}")
@@ -203,10 +215,13 @@ def check_syntax(headers: Headers) -> None:
 
 
 def increment(headers: Headers, body: bytes, *, counter: bool) -> str | None:
-    """The increment that a client's message carries, as its text, or None where it has none.
+    """Return the increment of a client's message as text, or None if it has none.
 
-    Raises CounterError: 10171 not an integer, or with a header that counters forbid; 10168 the
-    stream keeps no counters; 10170 a body beside it.
+    Raises CounterError:
+
+    - 10171: not an integer, or beside a header that counters forbid.
+    - 10168: the stream has no counters.
+    - 10170: the message has a body.
     """
     text = header(headers, INCR)
     if not text:
@@ -223,21 +238,21 @@ def increment(headers: Headers, body: bytes, *, counter: bool) -> str | None:
 
 
 def check_stream(headers: Headers, stream: str) -> None:
-    """Refuse a message that was meant for another stream (10060)."""
+    """Refuse a message for another stream (10060)."""
     expected = header(headers, "Nats-Expected-Stream")
     if expected and expected != stream:
         raise CounterError("expected stream does not match", code=10060)
 
 
 def check_ttl_disabled(headers: Headers) -> None:
-    """Refuse a time to live, where it is one (10166)."""
+    """Refuse a valid time to live (10166)."""
     ttl = header(headers, TTL)
     if ttl and (ttl == "never" or _ttl_seconds(ttl) >= 1):
         raise CounterError("per-message TTL is disabled", code=10166)
 
 
 def check_ttl_valid(headers: Headers) -> None:
-    """Refuse a time to live that is none (10165); the server looks at this last of all."""
+    """Refuse an invalid time to live (10165). The server checks this last."""
     if header(headers, TTL):
         raise CounterError("invalid per-message TTL", code=10165)
 
@@ -248,7 +263,7 @@ def check_schedule(headers: Headers) -> None:
 
 
 def check_source_headers(headers: Headers) -> None:
-    """Refuse what only sourcing writes: where a message came from, a counter's source map."""
+    """Refuse headers that only sourcing writes: the origin of a message, and a source map."""
     if header(headers, STREAM_SOURCE):
         raise CounterError("message stream source header is not allowed", code=10227)
     if header(headers, SOURCES) is not None:
@@ -265,7 +280,7 @@ def wrong_last(seq: int) -> CounterError:
 
 
 def _ttl_seconds(ttl: str) -> float:
-    """A Go duration or whole seconds; 0 when it is neither."""
+    """Return the seconds of a Go duration or of whole seconds, or 0 for any other text."""
     if len(ttl) > 64 or _TTL.fullmatch(ttl) is None:
         return 0.0
     if ttl.isdecimal():
@@ -274,9 +289,10 @@ def _ttl_seconds(ttl: str) -> float:
 
 
 def check_size(headers: Sequence[Header], body_length: int, limit: int = -1) -> None:
-    """Refuse what a server has no room for; `limit` = the stream's max_msg_size, -1: none.
+    """Refuse messages that are too large for a server.
 
-    Raises CounterError 10097 (headers) or 10054 (headers and body together).
+    `limit` is the stream's max_msg_size, or -1 for no limit. Raises CounterError 10097 (headers) or
+    10054 (headers and body together).
     """
     if limit < 0 and sum(len(name) + len(value) + 4 for name, value in headers) < SURELY_SMALL:
         return
@@ -288,15 +304,15 @@ def check_size(headers: Sequence[Header], body_length: int, limit: int = -1) -> 
 
 
 def render_body(value: str) -> str:
-    """The body of a counter's message: `{"val":"…"}`."""
+    """Return the body of a counter's message: `{"val":"…"}`."""
     return f'{{"val":"{value}"}}'
 
 
 def read_body(body: bytes) -> str:
-    """The value that a stored body holds, in canonical digits; an absent or null `val` is 0.
+    """Return the value of a stored body in canonical digits. An absent or null `val` is 0.
 
-    As Go's decoder reads it: any case of the key, the last of several, other keys ignored. Raises
-    CounterError 10172 for all that is no such object, and for a `val` that is no integer.
+    Reads like Go's decoder: any case of the key, the last of several keys, other keys ignored.
+    Raises CounterError 10172 if the body is not such an object or `val` is not an integer.
     """
     value = ""
     for key, item in _pairs(body):
@@ -313,7 +329,7 @@ def read_body(body: bytes) -> str:
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """A JSON object as its pairs, apart from a JSON array."""
+    """A JSON object as its pairs. The type distinguishes an object from an array."""
 
 
 def _pairs(body: bytes) -> Sequence[tuple[str, Any]]:
@@ -339,7 +355,10 @@ def _not_json(text: str) -> object:
 
 
 def parse_sources(text: str) -> SourceMap:
-    """Read a Nats-Counter-Sources header; raises CounterError 10172 when it is no source map."""
+    """Parse a Nats-Counter-Sources header.
+
+    Raises CounterError 10172 if it is not a source map.
+    """
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -358,22 +377,22 @@ def _entries(subjects: object) -> dict[str, str]:
 
 
 def render_sources(sources: Mapping[str, Mapping[str, str]]) -> str:
-    """The Nats-Counter-Sources header: sorted and compact, as the server writes it."""
+    """Return the Nats-Counter-Sources header, sorted and compact like the server's."""
     return json.dumps(sources, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def delta(seen: str | None, value: str) -> str:
-    """What a source adds: its value now, less the value last seen of it (none seen: all of it)."""
+    """Return what a source adds: its value minus the value last seen, or its whole value."""
     return canonical(value) if seen is None else subtract_text(value, seen)
 
 
 def source_header(name: str, seq: int, filters: str, destinations: str, subject: str) -> str:
-    """The Nats-Stream-Source header: from where, which message, how filtered and rewritten."""
+    """Return the Nats-Stream-Source header: origin, sequence, filters, transforms and subject."""
     return f"{name} {seq} {filters} {destinations} {subject}"
 
 
 def travelling(headers: Iterable[Header]) -> Headers:
-    """The headers of a source's message that go on to the stream that sources it."""
+    """Return the headers of a source's message that the receiving stream keeps."""
     return tuple(
         (name, value)
         for name, value in headers
@@ -382,5 +401,5 @@ def travelling(headers: Iterable[Header]) -> Headers:
 
 
 def added(value: str, text: str) -> str:
-    """The value after an increment, both in digits."""
+    """Return the value after an increment, both in digits."""
     return add_text(value, text)

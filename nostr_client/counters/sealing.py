@@ -1,8 +1,8 @@
-"""Encryption of published values to the keys of a fleet, by NIP-44 version 2 (`codecs.nip44`).
+"""Encrypt published values to several keys, by NIP-44 version 2 (`codecs.nip44`).
 
-NIP-44 is between two keys. So a message to many carries a key of its own, made for it alone, which
-is encrypted to each reader; the text is encrypted with that key, in parts as NIP-44 allows 65,535
-bytes.
+NIP-44 encrypts between two keys. A message to many readers therefore has its own one-time key,
+which is encrypted to each reader. The text is encrypted with this key, in parts, because NIP-44
+allows 65,535 bytes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MOST_READERS: Final = 100
-"""Keys that one message is encrypted to: some 250 bytes each."""
+"""Most readers of one message, at about 250 bytes each."""
 
 MOST_PARTS: Final = 64
 
@@ -28,7 +28,7 @@ PART: Final = 16_000
 
 
 class Sealed(msgspec.Struct, frozen=True):
-    """The content of an encrypted event: its key for each reader, and its parts."""
+    """Content of an encrypted event: its one-time key for each reader, and its parts."""
 
     keys: dict[str, str]
     parts: list[str]
@@ -43,7 +43,7 @@ class _Kind(msgspec.Struct):
 
 
 def is_sealed(content: str) -> bool:
-    """Whether a content is an encrypted one."""
+    """Return whether a content is encrypted."""
     try:
         return msgspec.json.decode(content, type=_Kind).keys is not msgspec.UNSET
     except (msgspec.MsgspecError, RecursionError):
@@ -58,7 +58,7 @@ class Sealer:
         self.pubkey = signer.pubkey
 
     def seal(self, text: str, readers: Sequence[str]) -> str:
-        """`text` for these public keys (hex), and nobody else. Raises InvalidInput, InvalidKey."""
+        """Encrypt `text` to these public keys (hex) only. Raises InvalidInput and InvalidKey."""
         if len(readers) > MOST_READERS:
             raise InvalidInput(f"more than {MOST_READERS} readers")
         once = KeySigner.generate()
@@ -69,7 +69,10 @@ class Sealer:
         return msgspec.json.encode(sealed).decode()
 
     def open(self, content: str, author: str) -> str:
-        """What `author` (hex) has sealed for this key. Raises InvalidInput, InvalidIdentifier."""
+        """Decrypt a content of `author` (hex) for this key.
+
+        Raises InvalidInput and InvalidIdentifier.
+        """
         try:
             sealed = _decode.decode(content)
         except (msgspec.MsgspecError, RecursionError) as error:

@@ -1,6 +1,7 @@
-"""Counters as they are shown: numbers as text, as JSON readers lose digits of long ones.
+"""Define counters as the command line and the API show them.
 
-The command line prints these values as JSON, and the agent's API answers with them.
+Numbers are text, because JSON readers lose digits of long numbers. The command line prints these
+values as JSON, and the agent's API answers with them.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class CounterMove(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def line(self) -> str:
-        """Both values as one sentence."""
+        """Return both values in one sentence."""
         if self.now is None:
             return f"{self.subject}: its value cannot be read"
         now = f"{self.subject}: {_grouped(self.now)}"
@@ -107,7 +108,7 @@ class StreamMoves(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def lines(self) -> list[str]:
-        """What changed, one sentence a line."""
+        """Return the changes, one sentence a line."""
         if not self.changed:
             return [f"no change in {plural(self.counters, 'counter')}"]
         more = self.changed - len(self.moves)
@@ -116,7 +117,7 @@ class StreamMoves(msgspec.Struct, frozen=True, kw_only=True):
 
 
 MOST_DIGITS = 40
-"""Digits of a value that a sentence shows; of a longer one, it shows how many there are."""
+"""Most digits of a value in a sentence. For a longer value, a sentence has the number of digits."""
 
 
 def _grouped(value: str) -> str:
@@ -131,11 +132,11 @@ def _difference(now: str, then: str) -> str:
 
 
 MOST_BREAKS = 100
-"""Places that an audit names."""
+"""Most breaks that an audit names."""
 
 
 def counter(entry: Entry) -> Counter:
-    """An entry as it is shown."""
+    """Return an entry in the form that is shown."""
     from nostr_client.counters.rules import format_integer
 
     sources = {
@@ -154,7 +155,7 @@ def counter(entry: Entry) -> Counter:
 
 
 def audit(subject: str, found: Recount) -> Audit:
-    """What a recount found as it is shown."""
+    """Return the result of a recount in the form that is shown."""
     from nostr_client.counters.rules import format_integer
 
     return Audit(

@@ -1,4 +1,4 @@
-"""NATS subjects: tokens between dots, the wildcards `*` and `>`, overlaps and transforms."""
+"""Parse NATS subjects: tokens, the wildcards `*` and `>`, overlaps and transforms."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MAX_SUBJECT = 2_048
-"""Characters of a subject; nats-server refuses a control line above 4,096 bytes."""
+"""Most characters of a subject. A nats-server refuses a control line above 4,096 bytes."""
 
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f\ud800-\udfff]")  # a lone surrogate has no UTF-8
 _FUNCTION = re.compile(r"\{\{\s*(\w+)\s*\(([^)]*)\)\s*\}\}|\$([0-9]+)")
@@ -21,12 +21,12 @@ _PLAIN = re.compile(r"[A-Za-z0-9-]")
 
 
 def is_subject(text: object) -> bool:
-    """Whether `text` names exactly one subject: no wildcard, no empty token, no white space."""
+    """Return whether `text` is one subject: no wildcard, no empty token, no white space."""
     return isinstance(text, str) and is_pattern(text) and not has_wildcard(text)
 
 
 def check_subject(subject: str) -> str:
-    """The subject; raises InvalidInput where it is none, or has a wildcard."""
+    """Return the subject. Raises InvalidInput if it is not a subject or has a wildcard."""
     if not is_subject(subject):
         shown = "is a pattern, name one counter" if is_pattern(subject) else "is not a subject"
         raise InvalidInput(f"{subject!r} {shown}")
@@ -34,7 +34,7 @@ def check_subject(subject: str) -> str:
 
 
 def is_pattern(text: object) -> bool:
-    """Whether `text` is a subject that may hold `*` as a token and `>` as the last one."""
+    """Return whether `text` is a subject that may have `*` as a token and `>` as its last token."""
     if not isinstance(text, str) or not text or len(text) > MAX_SUBJECT or _FORBIDDEN.search(text):
         return False
     tokens = text.split(".")
@@ -42,7 +42,7 @@ def is_pattern(text: object) -> bool:
 
 
 def check_patterns(patterns: Sequence[str]) -> tuple[str, ...]:
-    """The patterns, or ">" for none; raises InvalidInput."""
+    """Return the patterns, or ">" for none. Raises InvalidInput."""
     for pattern in patterns:
         if not is_pattern(pattern):
             raise InvalidInput(f"not a subject or pattern: {pattern!r}")
@@ -50,21 +50,21 @@ def check_patterns(patterns: Sequence[str]) -> tuple[str, ...]:
 
 
 class SubjectPatterns(NamedTuple):
-    """Patterns taken apart: literal subjects that no wildcard names, and the wildcards."""
+    """Patterns in two lists: literal subjects that match no wildcard, and the wildcards."""
 
     literals: list[str]
     wildcards: list[str]
 
     @classmethod
     def of(cls, patterns: Sequence[str]) -> SubjectPatterns:
-        """Each once; none given: all. Raises InvalidInput."""
+        """Return each pattern once. Without patterns, return ">". Raises InvalidInput."""
         every = dict.fromkeys(check_patterns(patterns))
         wild = [pattern for pattern in every if has_wildcard(pattern)]
         covered = (p for p in every if not has_wildcard(p) and not _any(wild, p))
         return cls(list(covered), wild)
 
     def given_before(self, wildcard: int, subject: str) -> bool:
-        """Whether a wildcard before this one (by its place) names a subject too."""
+        """Return whether a wildcard before this one (by its index) also matches a subject."""
         return _any(self.wildcards[:wildcard], subject)
 
 
@@ -73,13 +73,16 @@ def _any(patterns: Sequence[str], subject: str) -> bool:
 
 
 def has_wildcard(pattern: str) -> bool:
-    """Whether a token of `pattern` is `*` or `>` (inside a longer token they are ordinary)."""
+    """Return whether a token of `pattern` is `*` or `>`.
+
+    Inside a longer token they are ordinary.
+    """
     tokens = pattern.split(".")
     return "*" in tokens or tokens[-1] == ">"
 
 
 def matches(pattern: str, subject: str) -> bool:
-    """Whether the literal `subject` is one that `pattern` names."""
+    """Return whether `pattern` matches the literal `subject`."""
     if pattern == subject:
         return True
     compiled = _compile(pattern)
@@ -88,7 +91,10 @@ def matches(pattern: str, subject: str) -> bool:
 
 @lru_cache(maxsize=4_096)
 def _compile(pattern: str) -> re.Pattern[str] | None:
-    """A pattern as a regular expression: linear, since tokens never hold a dot; None: literal."""
+    """Return a pattern as a regular expression, or None for a literal pattern.
+
+    It runs in linear time, because tokens have no dots.
+    """
     if not has_wildcard(pattern):
         return None
     tokens = pattern.split(".")
@@ -100,7 +106,7 @@ def _compile(pattern: str) -> re.Pattern[str] | None:
 
 
 def overlaps(one: str, other: str) -> bool:
-    """Whether some subject is named by both patterns."""
+    """Return whether some subject matches both patterns."""
     left, right = one.split("."), other.split(".")
     for a, b in zip(left, right, strict=False):
         if a == ">" or b == ">":
@@ -111,7 +117,7 @@ def overlaps(one: str, other: str) -> bool:
 
 
 def covers(wide: str, narrow: str) -> bool:
-    """Whether every subject that `narrow` names is named by `wide` too."""
+    """Return whether every subject that matches `narrow` also matches `wide`."""
     left, right = wide.split("."), narrow.split(".")
     for i, token in enumerate(left):
         if token == ">":
@@ -124,7 +130,10 @@ def covers(wide: str, narrow: str) -> bool:
 
 
 def literal_prefix(pattern: str) -> str:
-    """The characters that every matching subject begins with (up to the first wildcard token)."""
+    """Return the characters with which every matching subject begins.
+
+    They end at the first wildcard token.
+    """
     kept: list[str] = []
     for token in pattern.split("."):
         if token in ("*", ">"):
@@ -134,9 +143,10 @@ def literal_prefix(pattern: str) -> str:
 
 
 def subject_token(text: str) -> str:
-    """One token that stands for any text, e.g. a host: dots become `_`, the rest %-escapes.
+    """Encode a text, such as a host, as one token.
 
-    Reversible: `_` and `%` themselves are escaped.
+    Dots become `_`, and other special characters become %-escapes. The encoding is reversible,
+    because `_` and `%` are escaped too.
     """
     if not text:
         raise InvalidInput("a token of a subject is never empty")
@@ -153,11 +163,13 @@ def _token_char(char: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Transform:
-    """A subject transform `src` -> `dest` (ADR-30): tokens `{{wildcard(n)}}` or `$n` stand for the
-    n-th `*`, and `>` at the end of both for the rest.
+    """Subject transform from `src` to `dest` (ADR-30).
 
-    Raises InvalidInput when made of anything else: partition(), split() and their kind are the
-    server's alone, and so is taking `{{wildcard(1)}}x` for ordinary text.
+    A token `{{wildcard(n)}}` or `$n` stands for the n-th `*`. A `>` at the end of both stands for
+    all further tokens.
+
+    Raises InvalidInput for any other function. Only the server supports partition(), split() and
+    similar functions. Only the server accepts `{{wildcard(1)}}x` as ordinary text.
     """
 
     src: str
@@ -179,7 +191,7 @@ class Transform:
             raise InvalidInput(f"only one of {self.src!r} and {self.dest!r} has a tail")
 
     def _index(self, token: str) -> int | None:
-        """Which wildcard a token stands for, or None where it is text."""
+        """Return the number of the wildcard that a token stands for, or None if it is text."""
         match = _FUNCTION.fullmatch(token)
         if match is None and "{{" in token:
             raise InvalidInput(f"a function is a whole token: {self.dest!r}")
@@ -193,12 +205,12 @@ class Transform:
 
     @property
     def target(self) -> str:
-        """The pattern of all that it makes."""
+        """Pattern that all resulting subjects match."""
         tokens = self.dest.split(".")
         return ".".join("*" if self._index(token) else token for token in tokens)
 
     def apply(self, subject: str) -> str | None:
-        """The subject that `subject` becomes, or None where `src` does not name it."""
+        """Return the transformed subject, or None if `src` does not match."""
         if not matches(self.src, subject):
             return None
         tokens, wanted = subject.split("."), self.src.split(".")

@@ -1,5 +1,6 @@
-"""The event store: rules, schema, queries and the SQLite file under them.
+"""Store events in an SQLite file: rules, schema, queries and connections.
 
-Verified events and filters enter; outcomes, events and counts leave. Start with `base` (the
-protocol) and `rules` (which events are stored), then `sqlite` (the store), `save` and `select`.
+The package takes verified events and filters. It returns save outcomes, events and counts. Start
+with `base` (the protocol) and `rules` (which events are stored). Then read `sqlite` (the store),
+`save` and `select`.
 """

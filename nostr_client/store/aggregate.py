@@ -1,4 +1,4 @@
-"""Answers that need no events: counts, distinct authors, HLL registers, items of a sync."""
+"""Answer questions that need no events: counts, distinct authors, HLL registers, ids for a sync."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 def count(conn: sqlite3.Connection, context: QueryContext, filters: Sequence[Filter]) -> int:
-    """How many distinct events match any of the filters; limits are ignored.
+    """Return how many distinct events match any of the filters. Ignores limits.
 
-    Read from the index alone: two tag values that share a 64-bit hash would count as one.
+    Reads only the index, so two tag values with the same 64-bit hash count as one.
     """
     if len(filters) == 1:
         return _count_one(conn, plan(conn, context, filters[0]), filters[0])
@@ -45,7 +45,7 @@ def _count_one(conn: sqlite3.Connection, chosen: AccessPath, filter: Filter) -> 
 
 
 def authors(conn: sqlite3.Connection, context: QueryContext, filters: Sequence[Filter]) -> set[int]:
-    """The numbers of the distinct authors of what matches any of the filters."""
+    """Return the numbers of the distinct authors of events that match any of the filters."""
     found: set[int] = set()
     for filter in filters:
         chosen = plan(conn, context, filter)
@@ -67,16 +67,16 @@ WITH RECURSIVE held(kind) AS (
     WHERE held.kind IS NOT NULL
 )
 SELECT kind FROM held WHERE kind IS NOT NULL
-"""  # one look into the index for each kind, where DISTINCT would read all of it
+"""  # one index lookup for each kind; DISTINCT would read the whole index
 
 
 def held_kinds(conn: sqlite3.Connection) -> list[int]:
-    """The kinds of all events, ascending, expired ones too."""
+    """Return the kinds of all events in ascending order, including those of expired events."""
     return [kind for (kind,) in conn.execute(_HELD_KINDS)]
 
 
 def registers(conn: sqlite3.Connection, context: QueryContext, filter: Filter) -> bytes:
-    """The 256 HLL registers of the authors of what matches. Raises InvalidFilter."""
+    """Return the 256 HLL registers of the authors of matching events. Raises InvalidFilter."""
     offset = hll.offset(filter.to_dict())
     if offset is None:
         raise InvalidFilter("filter: without a tag attribute there are no registers (NIP-45)")
@@ -86,7 +86,10 @@ def registers(conn: sqlite3.Connection, context: QueryContext, filter: Filter) -
 
 
 def negentropy_items(conn: sqlite3.Connection, context: QueryContext, filter: Filter) -> Items:
-    """`created_at` and ids of what matches, ascending by both; a limit keeps the newest."""
+    """Return `created_at` and id of the matching events, in ascending order of both.
+
+    A limit keeps the newest events.
+    """
     if filter.limit is not None:
         seqs = keys(conn, context, filter, filter.limit)
         return _items(sorted(rows_in(conn, "SELECT created_at, id FROM event WHERE seq IN", seqs)))
@@ -102,7 +105,7 @@ def negentropy_items(conn: sqlite3.Connection, context: QueryContext, filter: Fi
 def _looked_up(
     conn: sqlite3.Connection, chosen: AccessPath, window: TimeBounds
 ) -> list[tuple[int, bytes]]:
-    """Ids are not in every index: seqs from the index, then ids from the rows, in their order."""
+    """Read seqs from the index, then ids from the rows, because not every index has the ids."""
     inner = select(chosen, "k.seq", window)
     sql = f"SELECT created_at, id FROM event WHERE seq IN ({inner.sql})"
     return sorted(conn.execute(sql, inner.params))
@@ -111,7 +114,7 @@ def _looked_up(
 def _items(rows: Iterable[tuple[int, bytes]]) -> Items:
     times: list[int] = []
     ids = bytearray()
-    for created_at, id_ in rows:  # row by row: a list of all would cost more than the reading
+    for created_at, id_ in rows:  # a list of all rows would cost more than reading them
         times.append(created_at)
         ids += id_
     return np.array(times, np.uint64), np.frombuffer(ids, np.uint8).reshape(-1, 32)

@@ -1,4 +1,7 @@
-"""What an event store is: the protocol that sync, counts, the relay and the agent stand on."""
+"""Define the protocol of an event store, and the values that its methods return.
+
+Sync, counts, the relay and the agent use this protocol.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +28,10 @@ if TYPE_CHECKING:
 
 
 KEPT: Final = 1_000
-"""Differences of each table that are listed, so that none hides those of another."""
+"""Most listed differences of each table, so that no table hides the differences of another."""
 
 _OF_EVENTS: Final = ("event", "tag", "tomb", "vanished")
-"""Tables whose differences are named by an event's id."""
+"""Tables whose differences have an event's id as key."""
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -40,19 +43,22 @@ class Difference(msgspec.Struct, frozen=True):
 
     @property
     def event_id(self) -> str:
-        """The id of the event that it is about, "" where it is about none."""
+        """The id of the event that differs, or "" if the difference is not about one event."""
         return self.key if self.table in _OF_EVENTS and len(self.key) == 64 else ""
 
     @property
     def text(self) -> str:
-        """For people, beside the event's id."""
+        """Text for people, to show beside the event's id."""
         if self.event_id or not self.key:
             return self.cause
         return f"{self.table} {self.key}: {self.cause}"
 
 
 class DifferenceLog:
-    """Differences as they are found: all counted, the first ones of each table kept."""
+    """Collects differences.
+
+    Counts all of them and keeps the first ones of each table.
+    """
 
     def __init__(self) -> None:
         self.number = 0
@@ -76,10 +82,10 @@ class SaveStatus(StrEnum):
 
     STORED = "stored"
     DUPLICATE = "duplicate"  # the store has it already
-    SUPERSEDED = "superseded"  # a newer version of the same replaceable or address is there
+    SUPERSEDED = "superseded"  # the store has a newer version of its address
     DELETED = "deleted"  # an owner asked for its deletion (NIP-09, NIP-59)
-    EXPIRED = "expired"  # its expiration has passed (NIP-40)
-    EPHEMERAL = "ephemeral"  # passed on, never kept
+    EXPIRED = "expired"  # it has expired (NIP-40)
+    EPHEMERAL = "ephemeral"  # a store passes it on and never keeps it
     VANISHED = "vanished"  # an owner asked to vanish (NIP-62)
     INVALID = "invalid"  # not an event that a store can hold
 
@@ -97,7 +103,7 @@ class SaveOutcome(NamedTuple):
 
 
 class StoreStats(msgspec.Struct, frozen=True, kw_only=True):
-    """Totals of a store at one moment; sizes in bytes, times in Unix seconds."""
+    """Totals of a store at one moment. Sizes are in bytes, times in Unix seconds."""
 
     events: int
     authors: int
@@ -109,7 +115,7 @@ class StoreStats(msgspec.Struct, frozen=True, kw_only=True):
     deleted_addresses: int
     vanished: int
     expiring: int
-    """Events that carry an expiration, passed or not."""
+    """Events with an expiration, whether or not it has passed."""
     oldest: int | None
     newest: int | None
     future: int
@@ -152,14 +158,20 @@ class HotTarget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoreProblem(NamedTuple):
-    """One thing that `verify` found: the event's id (or "" for the file) and what is wrong."""
+    """One problem that `verify` found.
+
+    `id` is the event's id, or "" for a problem of the file. `what` describes the problem.
+    """
 
     id: str
     what: str
 
 
 class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What `verify` checked; `problems` holds the first `PROBLEMS_KEPT`, `found` counts all."""
+    """Result of `verify`.
+
+    `problems` has the first PROBLEMS_KEPT problems. `found` is the number of all problems.
+    """
 
     events: int
     tags: int
@@ -171,14 +183,17 @@ class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
         return self.found == 0
 
     def and_also(self, found: DifferenceLog, where: str = "") -> VerifyReport:
-        """The report with further problems, of the whole store or of one part of it (`where`)."""
+        """Return the report with further problems.
+
+        `where` names the part of the store that has them. It is "" for the whole store.
+        """
         more = [StoreProblem(one.event_id, where + one.text) for one in found.kept]
         kept = (*self.problems, *more)[:PROBLEMS_KEPT]
         return msgspec.structs.replace(self, found=self.found + found.number, problems=kept)
 
 
 PROBLEMS_KEPT = 100
-"""Problems listed by `verify`: enough to see the pattern, not enough to flood a terminal."""
+"""Most problems that `verify` lists: enough to see a pattern, few enough for a terminal."""
 
 
 class EventStore(Protocol):

@@ -1,4 +1,4 @@
-"""Open SQLite connections with the settings that the store stands on."""
+"""Open SQLite connections with the settings of the store."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ if sys.platform == "win32":
     import msvcrt
 
     _FAR = 1 << 30
-    """msvcrt locks a byte range for reading too: lock one far behind the pid."""
+    """Offset of the locked byte, far behind the pid.
+
+    msvcrt also blocks reads of the locked byte.
+    """
 
     def _try_lock(fd: int) -> None:
         os.lseek(fd, _FAR, os.SEEK_SET)
@@ -42,17 +45,19 @@ else:
 
 
 def lock_path(database: Path) -> Path:
-    """Where the lock of a database file stands: `<file>.lock`, links resolved."""
+    """Return the path of a database's lock file: `<file>.lock`, with links resolved."""
     real = database.resolve()
     return real.with_name(real.name + ".lock")
 
 
 class WriterLock:
-    """An advisory lock that dies with its process, so a kill -9 never leaves it behind.
+    """Advisory lock that ends with its process, so a kill -9 never leaves the lock behind.
 
-    Raises StoreLocked with the holder's pid when another process, or another Database of this
-    one, has it; StoreError when the folder cannot be written. Who can read the file can hold the
-    lock, so a new one can be read by those alone who can read the database.
+    Raises StoreLocked with the holder's pid if another process, or another Database of this
+    process, has the lock. Raises StoreError if the folder cannot be written.
+
+    Every program that can read the lock file can hold the lock. A new lock file is therefore
+    readable only by those who can read the database.
     """
 
     def __init__(self, database: Path) -> None:
@@ -68,12 +73,15 @@ class WriterLock:
             pid = _holder(self._fd)
             os.close(self._fd)
             raise StoreLocked(_message(database, pid), pid=pid) from error
-        with suppress(OSError):  # the lock holds; on a full disk nobody learns whose it is
+        with suppress(OSError):  # the lock holds, but on a full disk the file names no holder
             os.ftruncate(self._fd, 0)
             os.write(self._fd, f"{os.getpid()}\n".encode())
 
     def release(self) -> None:
-        """Give the lock up; the file stays, since removing it would race with the next holder."""
+        """Release the lock.
+
+        The file stays, because its removal would race with the next holder.
+        """
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -91,22 +99,22 @@ def _message(database: Path, pid: int | None) -> str:
 
 
 _WAL_LIMIT = 64 * 1024 * 1024
-"""Bytes that the log file keeps after a checkpoint; more is given back to the disk."""
+"""Bytes that the log file keeps after a checkpoint. SQLite returns the other bytes to the disk."""
 
 
 @dataclass(frozen=True, slots=True)
 class DatabaseConnections:
-    """The connections of one database; without readers the writer's serves for reading too."""
+    """Connections of one database. Without readers, the writer's connection also reads."""
 
     writer: sqlite3.Connection | None
     readers: tuple[sqlite3.Connection, ...] = ()
     here: sqlite3.Connection | None = None
-    """A reader that waits for no lock, for what is read without a thread."""
+    """Reader that never waits for a lock. It serves reads that run without a thread."""
     lock: WriterLock | None = None
 
 
 def open_memory(migrations: Sequence[Schema], options: StoreOptions) -> DatabaseConnections:
-    """A database that lives as long as its one connection."""
+    """Open a database in memory, which exists as long as its one connection."""
     with ExitStack() as undo:
         conn = _connect(":memory:", options, undo)
         _migrate(conn, migrations)
@@ -117,7 +125,7 @@ def open_memory(migrations: Sequence[Schema], options: StoreOptions) -> Database
 def open_file(
     path: Path, migrations: Sequence[Schema], options: StoreOptions
 ) -> DatabaseConnections:
-    """Lock, create or migrate a file, and open readers beside the writer."""
+    """Lock a file, create or migrate it, and open readers beside the writer."""
     check_file(path)
     with ExitStack() as undo:
         make_folder(path)
@@ -136,7 +144,10 @@ def open_file(
 def open_read_only(
     path: Path, migrations: Sequence[Schema], options: StoreOptions
 ) -> DatabaseConnections:
-    """Readers alone; works beside the process that writes. Raises StoreError when absent."""
+    """Open readers only, also while another process writes.
+
+    Raises StoreError if the file does not exist.
+    """
     check_file(path)
     if not path.exists() or not path.stat().st_size:
         raise StoreError(f"no store at {path}")
@@ -152,7 +163,10 @@ def open_read_only(
 
 
 def attach_writer(conn: sqlite3.Connection, alias: str, has: dict[str, str], target: str) -> None:
-    """Attach a database for writing, in WAL like the first; or leave what is there and raise."""
+    """Attach a database for writing, in WAL mode.
+
+    If SQLite refuses, restore the database that had the alias before, and raise sqlite3.Error.
+    """
     if target.startswith("file:"):
         make_private(_file(target))
     try:
@@ -172,14 +186,20 @@ def _put_back(conn: sqlite3.Connection, alias: str, before: str | None) -> None:
 
 
 def check_file(path: Path) -> None:
-    """Raise StoreError for a folder or a device, which can be no store; SQLite's words do not say
-    so, and the writer's lock would be a file beside it."""
+    """Raise StoreError if the path is a folder or a device.
+
+    SQLite's own message does not name the cause. Without this check, the writer's lock file would
+    appear beside the folder or device.
+    """
     if path.exists() and not path.is_file():
         raise StoreError(f"cannot open {path}: it is no file")
 
 
 def check_place(path: Path) -> None:
-    """Raise StoreError where no store can be or be made; nothing is made."""
+    """Raise StoreError if no store can exist or be created at the path.
+
+    Creates nothing.
+    """
     check_file(path)
     folder = path.resolve().parent
     while not folder.exists() and folder != folder.parent:
@@ -193,28 +213,37 @@ def check_place(path: Path) -> None:
 
 
 def make_private(path: Path) -> None:
-    """Make a file that is not there, for its owner alone: SQLite's could be read by others.
+    """Create a missing file with access for its owner only.
 
-    One that is there keeps its mode and is not opened, which would end this process's locks on it.
-    SQLite gives the files beside a database the mode of that.
+    A file that SQLite creates could be readable by others. SQLite gives the files beside a database
+    the mode of the database.
+
+    An existing file keeps its mode. The function does not open an existing file, because closing it
+    would release this process's locks on it.
     """
     if not path.exists():
-        with suppress(OSError):  # SQLite says what is in the way
+        with suppress(OSError):  # SQLite then reports the cause
             create_private(path)
 
 
 def create_private(path: Path) -> None:
-    """Make an empty file for its owner alone; one that is there stays as it is. Raises OSError."""
+    """Create an empty file with access for its owner only.
+
+    An existing file stays as it is. Raises OSError.
+    """
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
 
 def file_uri(path: Path, mode: str) -> str:
-    """The path as SQLite's URI, whatever characters it holds; `mode`: ro, rw or rwc."""
+    """Return the path as SQLite's URI, with special characters escaped.
+
+    `mode` is ro, rw or rwc.
+    """
     return f"{path.absolute().as_uri()}?mode={mode}"
 
 
 def make_folder(path: Path) -> None:
-    """Make the folder that a store is in. Raises StoreError."""
+    """Create the folder of a store. Raises StoreError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -228,7 +257,7 @@ def _connect(target: str, options: StoreOptions, undo: ExitStack) -> sqlite3.Con
         conn = sqlite3.connect(
             target,
             timeout=options.busy_timeout_s,
-            isolation_level=None,  # transactions are begun and ended by us alone
+            isolation_level=None,  # only our code begins and ends transactions
             check_same_thread=False,  # opened here, then used by one thread at a time
             cached_statements=512,
             uri=True,
@@ -244,7 +273,7 @@ def _connect(target: str, options: StoreOptions, undo: ExitStack) -> sqlite3.Con
 
 
 def _file(target: str) -> Path:
-    """The path in a URI of `file_uri`."""
+    """Return the path in a URI of `file_uri`."""
     return Path(unquote(urlsplit(target).path) or target)
 
 

@@ -1,8 +1,8 @@
-"""One SQLite file under one writer thread, with readers beside it.
+"""Run one SQLite file with one writer thread and readers beside it.
 
-What "acknowledged" means: `write` returns after COMMIT. With `synchronous="normal"` a commit has
-reached the operating system: it survives a kill -9 of this process, and after a power loss the
-newest commits may be missing, whole, never torn. With `"full"` it has reached the disk.
+`write` returns after COMMIT. With `synchronous="normal"`, a commit has then reached the operating
+system. The commit survives a kill -9 of this process. After a power loss the newest commits may be
+missing, but no commit is partly there. With `synchronous="full"`, a commit has reached the disk.
 """
 
 from __future__ import annotations
@@ -41,15 +41,20 @@ MEMORY = ":memory:"
 _DEFAULTS = StoreOptions()
 
 _TURN_POLL_S = 0.05
-"""Seconds between two looks at another writer's lock; the lock itself wakes nobody."""
+"""Seconds between two tries of a lock that another writer holds.
+
+The lock itself sends no signal.
+"""
 
 
 async def _open_in_turn(
     file: Path, migrations: Sequence[Schema], options: StoreOptions
 ) -> DatabaseConnections:
-    """Open a file for writing once the process that writes it ends. Raises StoreLocked and others.
+    """Open a file for writing as soon as its present writer ends.
 
-    Another Database of this process does not end while this one waits, so it is not waited for.
+    Raises the errors of `open_file`: StoreLocked after `turn_s`, and others. If another Database of
+    this process is the writer, the error comes at once, because that Database does not end during
+    the wait.
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + options.turn_s
@@ -63,11 +68,13 @@ async def _open_in_turn(
 
 
 class Database:
-    """A SQLite file, or ":memory:": the same calls, where reads take turns with the writes.
+    """A SQLite file, or ":memory:".
 
-    Make it by `await Database.open(...)`; it belongs to the event loop that opened it. Functions
-    given to `write` and `read` run in threads and must neither keep the connection nor end the
-    transaction.
+    Both have the same methods. In memory, one connection serves reads and writes in turn.
+
+    Create a Database with `await Database.open(...)`. It belongs to the event loop that opened it.
+    Functions that `write` and `read` run in threads must not keep the connection and must not end
+    the transaction.
     """
 
     def __init__(
@@ -84,15 +91,18 @@ class Database:
         self.after_commit: list[AfterCommit] = (
             [] if self._writer is None else self._writer.after_commit
         )
-        """Called after each commit, before its callers hear of it, with the writing connection and
-        with whether nothing long may be done, as the event loop waits. What is raised there
-        reaches the callers, though what they wrote is kept."""
+        """Functions that the writer calls after each commit, before the callers of `write` resume.
+
+        Each function gets the writing connection and a flag. If the flag is true, the event loop
+        waits, so the function must not take long. An error that a function raises reaches the
+        callers, although their writes are committed.
+        """
         self._readers = (
             Readers(opened.readers, opened.here, name="store-reader") if opened.here else None
         )
         self._room = asyncio.Semaphore(options.queue_limit)
         self._asked = 0
-        self._quick = options.synchronous == "normal"  # no commit of a small write waits for a disk
+        self._quick = options.synchronous == "normal"  # a small commit then waits for no disk
         self._attached: dict[str, str] = {}
         self._closed = False
 
@@ -105,10 +115,14 @@ class Database:
         migrations: Sequence[Schema] = (),
         options: StoreOptions = _DEFAULTS,
     ) -> Self:
-        """Open a file, or ":memory:", and bring it to the newest schema.
+        """Open a file, or ":memory:", and migrate it to the newest schema.
 
-        Raises StoreLocked (another process still writes it after `turn_s`; not with read_only),
-        SchemaTooNew, StoreCorrupt (not a database, or another program's), StoreFull, StoreError.
+        Raises:
+
+        - StoreLocked: another process still writes the file after `turn_s`. Not with `read_only`.
+        - SchemaTooNew: a newer version wrote the file.
+        - StoreCorrupt: the file is not a database, or it belongs to another program.
+        - StoreFull, StoreError: SQLite refused for another reason.
         """
         if str(path) == MEMORY:
             opened = await asyncio.to_thread(open_memory, migrations, options)
@@ -129,11 +143,11 @@ class Database:
 
     @property
     def full(self) -> str:
-        """Why the newest writes found no room, or ""; it stays until `found_room`."""
+        """Why the newest writes found no space, or "". The text stays until `found_room`."""
         return "" if self._writer is None else self._writer.full
 
     def found_room(self) -> None:
-        """A write that needed new pages went well."""
+        """Clear `full` after a successful write that needed new pages."""
         if self._writer is not None:
             self._writer.full = ""
 
@@ -146,18 +160,22 @@ class Database:
     ) -> T:
         """Run `work` in the writer thread and return its result after the commit.
 
-        Calls that wait together share one transaction, each behind its own savepoint: what
-        `work` raises comes back to its caller alone and undoes its own changes alone. Raises
-        StoreError and its kinds when SQLite refuses; then nothing of the call is kept.
-        Cancelled before it began, it never runs; cancelled later, it is committed unheard.
-        `unbroken`: once it waits for its turn, cancelling waits for its end. `small`: it touches
-        a few rows, takes less than handing it to a thread, and may run here while nothing is
-        written; it may then be called twice, the first call undone.
+        Calls that wait together share one transaction. Each call has its own savepoint. If `work`
+        raises, only its caller gets the error, and only its changes are undone. If SQLite refuses,
+        raises StoreError or a subclass, and nothing of the call is kept.
+
+        If cancelled before `work` begins, `work` never runs. If cancelled later, its changes are
+        committed.
+
+        - `unbroken`: after `work` is queued, a cancellation waits until `work` ends.
+        - `small`: `work` changes only a few rows and takes less time than a handover to a thread.
+          It may run in the calling thread while no other write runs. It may be called twice.
+          The first call is then undone.
         """
         if small and self._quick and not self._asked:
             job = self._run_here(work)
             if job is not None:
-                await asyncio.sleep(0)  # a loop of small writes must not keep others waiting
+                await asyncio.sleep(0)  # lets other tasks run between the small writes of a loop
                 result: T = job.value()
                 return result
         return await self._submit(work, alone=False, unbroken=unbroken)
@@ -168,11 +186,13 @@ class Database:
         return result
 
     async def read(self, work: Callable[[sqlite3.Connection], T], *, small: bool = False) -> T:
-        """Run `work` on a reader, in one snapshot of what is committed.
+        """Run `work` on a reader, in one snapshot of the committed data.
 
-        Cancelling interrupts its running statement (a store in memory finishes it). Raises
-        StoreError and its kinds. `small`: it looks up a few rows by their keys, takes less than
-        handing it to a thread, and runs here, where no other database is attached.
+        A cancellation interrupts the running statement, except in a database in memory. Raises
+        StoreError or a subclass.
+
+        `small`: `work` looks up a few rows by key and takes less time than a handover to a thread.
+        It runs in the calling thread if no other database is attached.
         """
         self._check_open()
         if self._readers is not None:
@@ -181,23 +201,23 @@ class Database:
         return result
 
     def look(self, work: Callable[[sqlite3.Connection], T | None]) -> T | None:
-        """Run a small `work` in the calling thread, in one snapshot of what is committed.
+        """Run a small `work` in the calling thread, in one snapshot of the committed data.
 
-        None where `read` must run it: in a database in memory, where another program holds the
-        file, where a statement takes longer than about a millisecond, and for a second after a
-        slow read. Raises StoreError and its kinds.
+        Returns None if the caller must use `read` instead. This is so for a database in memory,
+        while another program locks the file, and if a statement takes longer than about a
+        millisecond. It is also so for a second after a slow read. Raises StoreError or a subclass.
         """
         self._check_open()
         return None if self._readers is None else self._readers.look(work)
 
     async def attach(self, alias: str, path: Path | None) -> None:
-        """Have another database at hand as `alias`, on the writer, if there is one, and on every
-        reader.
+        """Attach another database as `alias` on the writer, if there is one, and on every reader.
 
-        A file takes the place of an earlier one under the alias; None is one in memory, for a
-        database in memory. A transaction over both is whole in each file, but a crash or a full
-        disk may keep it in one of them alone: let no transaction write to both. Raises StoreError;
-        then the earlier one stays.
+        A file replaces an earlier database of the same alias. None attaches a database in memory,
+        for a Database in memory.
+
+        No transaction may write to both databases. After a crash or with a full disk, only one file
+        may have the changes. Raises StoreError. The earlier database then stays attached.
         """
         has = dict(self._attached)
         target = MEMORY if path is None else file_uri(path, "rwc")
@@ -208,7 +228,10 @@ class Database:
             self._readers.attach(alias, file_uri(path, "ro"))
 
     async def close(self) -> None:
-        """Finish what is queued, fold the log into the file, give the lock up; safe twice."""
+        """Finish queued work, checkpoint the log into the file and release the lock.
+
+        Safe to call twice.
+        """
         if self._closed:
             return
         self._closed = True
@@ -242,7 +265,7 @@ class Database:
             self._asked -= 1
 
     def _run_here(self, work: Callable[[sqlite3.Connection], T]) -> WriteJob | None:
-        """The job once it is committed or failed; None where the thread must do it."""
+        """Return the job after its commit or failure, or None if the writer thread must run it."""
         self._check_open()
         if self._writer is None:
             return None
@@ -273,7 +296,7 @@ async def _unbroken(future: asyncio.Future[T]) -> T:
 
 
 def _read_in_memory(conn: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
-    """One connection serves both: forbid writing for as long as a read runs."""
+    """Forbid writes during the read, because one connection serves reads and writes."""
     conn.execute("PRAGMA query_only = 1")
     try:
         return work(conn)

@@ -1,7 +1,8 @@
-"""The one check of what a store derives from its events: columns, tag index, blocks, fingerprints.
+"""Check everything that a store derives from its events.
 
-`store verify`, a backup and a rebuild's `--check` run it. Everything is read in one snapshot. A
-repair follows from what is found.
+The derived data are columns, the tag index, blocks of deleted events, and fingerprints. `store
+verify`, a backup and `--check` of a rebuild run this check. The check reads everything in one
+snapshot. Its result says what a repair must do.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 BUCKETS: Final = 1024
 LIVE: Final = "live"
-"""The name under which the live index is attached."""
+"""Schema name of the attached live index."""
 
 _OF_CLEAN: Final = f"""
 SELECT name, value, kind, registers FROM {{s}}.hot b WHERE NOT EXISTS
@@ -47,7 +48,7 @@ JOIN {ALIAS}.hot b ON l.name = b.name AND l.value = b.value AND l.kind = b.kind 
 
 
 class TableShape(NamedTuple):
-    """How a table is read, and how many of its columns are its key."""
+    """SQL that reads a table, and the number of key columns."""
 
     sql: str
     keys: int
@@ -72,7 +73,10 @@ KEY_TEXTS: Final = {
     "daily_author": "{2} on {0}, kind {1}",
     "zap": "{0}: {1}",
 }
-"""How the key of a row is written; what distinguishes it from its neighbours comes first."""
+"""How the text of a row's key is written.
+
+The part that differs most from row to row comes first.
+"""
 
 _PERSON: Final = {"hot_author": 3, "daily_author": 2}
 _DAY: Final = ("daily", "daily_author")
@@ -82,7 +86,7 @@ Sums = list[list[int]]
 
 
 class Key(NamedTuple):
-    """The key of a row, which becomes words where it is shown."""
+    """Key of a row. Its text is made only when the row is shown."""
 
     conn: sqlite3.Connection
     table: str
@@ -101,7 +105,7 @@ class Key(NamedTuple):
 
 
 def printable(part: object) -> bool:
-    """Whether a part of a key can be shown as it is."""
+    """Return whether a part of a key can be shown as it is."""
     return not isinstance(part, str) or (part.isprintable() and part != "")
 
 
@@ -113,7 +117,7 @@ def _day(number: object) -> str:
 
 
 def compare(conn: sqlite3.Connection, found: DifferenceLog) -> None:
-    """Compare every table of the attached `derived` (rebuilt) with the attached `live`."""
+    """Compare every table of the attached rebuilt index with the attached live index."""
     for table, shape in SHAPES.items():
         _compare_table(conn, table, shape, found)
     for *key, live, rebuilt in conn.execute(_OF_DIRTY):
@@ -151,12 +155,12 @@ def _cause(live: tuple[Any, ...] | None, rebuilt: tuple[Any, ...] | None) -> str
 
 
 def bucket_of(key: object) -> int:
-    """The bucket of a key."""
+    """Return the bucket of a key."""
     return crc32(repr(key).encode()) % BUCKETS
 
 
 def sums(rows: Iterable[tuple[Any, ...]], keys: int) -> Sums:
-    """Number of rows and sum of their crc32, by bucket."""
+    """Return the number of rows and the sum of their crc32, for each bucket."""
     numbers, totals = [0] * BUCKETS, [0] * BUCKETS
     for row in rows:
         at = bucket_of(row[:keys])
@@ -166,7 +170,7 @@ def sums(rows: Iterable[tuple[Any, ...]], keys: int) -> Sums:
 
 
 def unequal_buckets(one: Sums, other: Sums) -> set[int]:
-    """Where two sides differ."""
+    """Return the buckets in which the two sides differ."""
     return {at for at in range(BUCKETS) if one[0][at] != other[0][at] or one[1][at] != other[1][at]}
 
 
@@ -189,7 +193,7 @@ if TYPE_CHECKING:
     TagRow = tuple[int, int, int, int, int]
 
 MOST_REPAIRS: Final = 100_000
-"""Places that one repair corrects; a second one corrects the rest."""
+"""Most places that one repair corrects. A second repair corrects the rest."""
 
 _TAGS: Final = "SELECT h, created_at, seq, kind, a FROM tag"
 _CHUNKS: Final = "SELECT lo_ts, lo_id, n, sum, ids FROM neg_chunk WHERE scope = ?"
@@ -199,7 +203,10 @@ _EVERYTHING: Final = Filter()
 
 
 class Repairs(msgspec.Struct, frozen=True):
-    """What a repair has to do: events by seq, those to remove by id in hex, scopes by filter."""
+    """What a repair must do.
+
+    Events are given by seq, events to remove by id in hex, scopes by their filter.
+    """
 
     tags: tuple[int, ...] = ()
     dead: tuple[str, ...] = ()
@@ -211,8 +218,9 @@ class Repairs(msgspec.Struct, frozen=True):
 class DerivedCheck:
     """One check of one snapshot, which lasts as long as the connection's transaction.
 
-    `urls`: normalised addresses that requests to vanish may name. `damaged`: events by seq that
-    cannot be read. They are left out, and so is what follows from all events together.
+    - `urls`: normalised relay addresses that requests to vanish may name.
+    - `damaged`: seqs of events that cannot be read. The check leaves them out, and also every test
+      that needs all events.
     """
 
     def __init__(
@@ -232,7 +240,10 @@ class DerivedCheck:
         self._a: dict[bytes, int] = {}
 
     def run(self) -> Repairs:
-        """Check everything; differences go to `found`. Raises StoreCorrupt, InvalidInput."""
+        """Run the check and add the differences to `found`.
+
+        Raises StoreCorrupt and InvalidInput.
+        """
         self._a = dict(self._conn.execute("SELECT pubkey, a FROM author"))
         blocked = None if self._damaged else tombstones(self._true_rows, self._urls, None)
         dead, columns, wanted = self._walk(blocked)
@@ -251,7 +262,7 @@ class DerivedCheck:
         return from_store(self._conn, skip=self._damaged)
 
     def _walk(self, blocked: Tombstones | None) -> tuple[list[str], list[int], Sums]:
-        """Dead events, wrong columns, and the buckets of the tag rows that there should be."""
+        """Return dead events, events with wrong columns, and sums of the expected tag rows."""
         dead: list[str] = []
         columns: list[int] = []
         wanted: Sums = [[0] * BUCKETS, [0] * BUCKETS]
@@ -286,7 +297,7 @@ class DerivedCheck:
         return (row for row in rows if row[2] not in self._damaged) if self._damaged else rows
 
     def _tags(self, wanted: Sums) -> Iterator[int]:
-        """Events whose rows of the tag index are not what their tags give."""
+        """Yield the seqs of events whose rows in the tag index do not match their tags."""
         held: Sums = [[0] * BUCKETS, [0] * BUCKETS]
         _sum(held, self._held_tags())
         unequal = unequal_buckets(wanted, held)
@@ -304,7 +315,7 @@ class DerivedCheck:
             yield seq
 
     def _requests(self) -> Iterator[int]:
-        """Requests whose ids, addresses or authors are not blocked."""
+        """Yield the seqs of requests whose ids, addresses or authors are not blocked."""
         for row in from_store(self._conn, kinds=(kinds.DELETION, kinds.VANISH)):
             if row.kind == kinds.DELETION and not self._blocks(row):
                 self._found.add("tomb", row.id.hex(), "what it deletes is not blocked")
@@ -332,7 +343,7 @@ class DerivedCheck:
         return until is not None and until[0] >= row.created_at
 
     def _fingerprints(self) -> Iterator[str]:
-        """The filters of those scopes whose chunks and log together are not the events."""
+        """Yield the filters of the scopes whose chunks and log together do not match the events."""
         present = "SELECT 1 FROM sqlite_schema WHERE name = 'neg_scope'"
         if self._conn.execute(present).fetchone() is None:
             return
@@ -350,7 +361,7 @@ class DerivedCheck:
 
 
 def _true(row: EventRow) -> EventRow:
-    """The row with the columns that its event gives."""
+    """Return the row with the column values that its event gives."""
     event = event_of(row)
     return row._replace(d=rules.d_of(event), exp=rules.expiration(event))
 
@@ -364,7 +375,10 @@ def _sum(sums: Sums, rows: Iterable[TagRow]) -> None:
 
 
 def _held_records(conn: sqlite3.Connection, scope: int) -> set[bytes] | None:
-    """The records of a scope's chunks; None where a chunk is damaged, or not as its head says."""
+    """Return the records of a scope's chunks.
+
+    Returns None if a chunk is damaged or does not match its head.
+    """
     held: set[bytes] = set()
     number = 0
     for stamp, id_, n, total, packed in conn.execute(_CHUNKS, (scope,)):

@@ -1,10 +1,12 @@
-"""The disk budget of a store: at its limit events are refused, and all else goes on.
+"""Limit the disk space of a store. At the limit, only new events are refused.
 
-Two limits hold: the size of the store's files, without the pages that removed events left free, and
-the free space of their file system, which other programs need too. The logs beside the files, of
-some 40 MB, are not counted: SQLite uses them again rather than give them back. Events that are
-saved together go in together or not at all, and near a limit only where they fit below it. What was
-refused can be sent again: a store takes events as soon as there is room.
+There are two limits. The first is the size of the store's files, without pages that removed events
+left free. The second is the free space of the file system, which other programs need too. The logs
+beside the files, about 40 MB, do not count: SQLite reuses them and does not return them.
+
+Events of one save are stored together or not at all. Near a limit, events are stored only if they
+fit below it. A client can send refused events again: a store accepts events as soon as there is
+space.
 """
 
 from __future__ import annotations
@@ -30,38 +32,47 @@ if TYPE_CHECKING:
     from nostr_client.store.options import StoreOptions
 
 CHECK_S: Final = 1.0
-"""Seconds that a measurement counts: a store takes some 20 MB in one."""
+"""Seconds for which a measurement is valid. A store grows by about 20 MB in one second."""
 
 MARGIN: Final = 0.05
-"""Share of a limit that has to be there again before events are taken: no stopping each second."""
+"""Share of a limit that must be free again before events are accepted.
+
+It prevents a stop each second.
+"""
 
 NEAR: Final = 128 * 1024 * 1024
-"""Bytes that are left from which each save is weighed: what a second and a batch of 32 MiB take."""
+"""If fewer bytes are left, each save is estimated.
+
+One second and one batch of 32 MiB need this much.
+"""
 
 SAVE_BYTES: Final = 64 * 1024
-"""Of one save: pages of tables and indexes that are split."""
+"""Bytes for each save: pages of tables and indexes that split."""
 
 EVENT_BYTES: Final = 350
-"""Of an event's row without content and tags: id, key, signature, and its place in indexes."""
+"""Bytes of an event's row without content and tags: id, key, signature and index entries."""
 
 TAG_BYTES: Final = 16
-"""Of a tag in its event's row beside its text."""
+"""Bytes of a tag in its event's row, without the tag's text."""
 
 INDEXED_BYTES: Final = 60
-"""Of a tag in the tag index, of which pages are two thirds full."""
+"""Bytes of a tag in the tag index, whose pages are two thirds full."""
 
 PAGE: Final = 4096
 """Bytes of a page of the file."""
 
 ROUNDING: Final = 1024
-"""Bytes that pages of a row's own leave empty, on average."""
+"""Average bytes that stay empty in the pages of a large row."""
 
 FREE_SHARE: Final = 0.01
-"""Of a small file system no more than this share is left free, whatever the option says."""
+"""Largest share of a file system that stays free, whatever the option says.
+
+It matters on small disks.
+"""
 
 
 class Space(msgspec.Struct, frozen=True):
-    """What a store uses of its disk, in bytes; None: not limited, or not known."""
+    """Disk use of a store, in bytes. None means not limited or not known."""
 
     used: int
     most: int | None
@@ -70,14 +81,17 @@ class Space(msgspec.Struct, frozen=True):
 
     @property
     def left(self) -> int | None:
-        """Bytes until events are refused; None without a limit."""
+        """Bytes that are left before events are refused, or None without a limit."""
         of_size = None if self.most is None else self.most - self.used
         of_disk = None if self.free is None else self.free - self.least_free
         known = [one for one in (of_size, of_disk) if one is not None]
         return max(0, min(known)) if known else None
 
     def refusal(self, margin: float = 0.0) -> str:
-        """Why no event is taken, or "". `margin`: the share of a limit that is asked for too."""
+        """Return why no event is accepted, or "".
+
+        `margin`: share of the limit that must be free too.
+        """
         if self.most is not None and self.used > self.most * (1 - margin):
             return f"the store has {_mb(self.used)} MB of the {_mb(self.most)} MB that it may have"
         if self.free is not None and self.free < self.least_free * (1 + margin):
@@ -87,9 +101,9 @@ class Space(msgspec.Struct, frozen=True):
 
 
 def on_disk(event: Event) -> int:
-    """About how many bytes a store grows by an event: not less than it does.
+    """Estimate how many bytes an event adds to a store. The estimate is not too low.
 
-    Rows of up to half a page share one, larger ones have pages of their own.
+    Rows of up to half a page share a page. Larger rows have their own pages.
     """
     text = event.content if event.content.isascii() else event.content.encode()
     tags = sum(TAG_BYTES + sum(map(len, tag)) for tag in event.tags)
@@ -106,7 +120,10 @@ _NO_ROOM: Final = "no room left for events"
 
 
 class DiskBudget:
-    """Measures at most once in CHECK_S; `full` is why events are refused now, or ""."""
+    """Measures the disk use at most once in CHECK_S.
+
+    `full` is why events are refused now, or "".
+    """
 
     def __init__(
         self,
@@ -117,7 +134,7 @@ class DiskBudget:
     ) -> None:
         self.full = ""
         self.space: Space | None = None
-        """The newest measurement; None before the first, and for a store in memory."""
+        """The newest measurement. None before the first one, and for a store in memory."""
         self._database = database
         self._options = options
         self._now = now
@@ -126,9 +143,10 @@ class DiskBudget:
 
     @asynccontextmanager
     async def reserved(self, events: Sequence[Event]) -> AsyncIterator[None]:
-        """A block in which events are saved; raises StoreFull where they find no room.
+        """Enter a block in which events are saved. Raises StoreFull if they do not fit.
 
-        Near a limit one block runs after the other, so that each is weighed against what is left.
+        Near a limit, one block runs after the other. Each save is thus compared with the space that
+        is really left.
         """
         refusal = await self.look()
         if refusal:
@@ -148,7 +166,10 @@ class DiskBudget:
         return self.space.left is not None and self.space.left < NEAR
 
     async def _weigh(self, size: int) -> str:
-        """Why so many bytes do not fit, or ""; the store is full then, until something goes."""
+        """Return why `size` bytes do not fit, or "".
+
+        If the bytes do not fit, the store is full until the next measurement finds space.
+        """
         refusal = await self.look(again=True)
         left = self.space.left if self.space else None
         if not refusal and left is not None and size > left:
@@ -156,7 +177,10 @@ class DiskBudget:
         return refusal
 
     async def look(self, *, again: bool = False) -> str:
-        """Why events are refused, or ""; `again`: measured now. Raises StoreError."""
+        """Return why events are refused, or "".
+
+        `again` measures now. Raises StoreError.
+        """
         file = self._database.path
         if file is None or (not again and self._now() < self._next):
             return self.full
@@ -168,7 +192,7 @@ class DiskBudget:
 
 
 def measure(conn: sqlite3.Connection, file: Path, options: StoreOptions) -> Space:
-    """What a store uses, read on one of its connections."""
+    """Measure what a store uses, on one of its connections."""
     (pages,) = conn.execute("PRAGMA main.page_count").fetchone()
     (unused,) = conn.execute("PRAGMA main.freelist_count").fetchone()
     (size,) = conn.execute("PRAGMA main.page_size").fetchone()
@@ -186,4 +210,4 @@ def _size(file: Path) -> int:
     try:
         return file.stat().st_size
     except OSError:
-        return 0  # it was removed meanwhile
+        return 0  # another program removed the file

@@ -1,9 +1,17 @@
-"""Event lines: the forms in which files carry events, one line at a time.
+"""Read the events of a file, one line at a time, in several forms.
 
-People have files of more forms than one event a line: one JSON array in a line, an array with one
-event a line and commas between them, recorded EVENT frames, objects without a line break between
-them. Each of these gives its events. A line that is none of them gives one `InvalidEvent`, whose
-text names the form where it is known and says what to do. Pure.
+Files have these forms:
+
+- one event a line
+- one JSON array in a line
+- an array with one event a line, and commas between the events
+- recorded EVENT frames
+- objects without a line break between them
+
+Each of these forms gives its events. Any other line gives one `InvalidEvent`. If the form of
+the line is known, its text names the form and says what to do.
+
+This module opens no files.
 """
 
 from __future__ import annotations
@@ -27,20 +35,24 @@ if TYPE_CHECKING:
 
 
 RATIO: Final = 100
-"""Bytes out for each byte in: events of 10 kB that repeat one character reach it."""
+"""Most bytes of output for each byte of input.
+
+Events of 10 kB that repeat one character reach it.
+"""
 
 FREE_BYTES: Final = 16 * 2**20
-"""Bytes out before the ratio counts: one line of the longest size."""
+"""Bytes of output before RATIO applies: one line of the longest size."""
 
 BUFFER_BYTES: Final = 64 * 1024
 """Bytes that are unpacked at a time."""
 
 
 class Decompressed(io.RawIOBase):
-    """The unpacked bytes of `read`, which gives at most as many as asked; wrap it in a buffer.
+    """Stream of the unpacked bytes of a compressed file. Wrap it in a buffer.
 
-    `taken`: how many packed bytes were read so far. Reading raises InvalidInput for a file that
-    is cut off or damaged, and for one that unpacks to more than FREE_BYTES and RATIO allow.
+    `read` returns at most as many unpacked bytes as asked. `taken` returns how many packed bytes
+    were read so far. Reading raises InvalidInput if the file is cut off or damaged, or if it
+    unpacks to more than FREE_BYTES and RATIO allow.
     """
 
     def __init__(
@@ -56,7 +68,7 @@ class Decompressed(io.RawIOBase):
         return True
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
-        """Unpack into a buffer; 0 at the end."""
+        """Unpack into a buffer. Return 0 at the end."""
         view = memoryview(buffer).cast("B")
         try:
             part = self._read(len(view))
@@ -72,7 +84,7 @@ class Decompressed(io.RawIOBase):
 
 
 class _Counted:
-    """Counts what is read of a file that may be a pipe and so knows no position."""
+    """Counts the bytes that are read from a file. A pipe has no position to ask for."""
 
     def __init__(self, stream: io.BufferedIOBase) -> None:
         self._stream = stream
@@ -85,9 +97,9 @@ class _Counted:
 
 
 def gunzipped(stream: io.BufferedIOBase, name: str) -> io.BufferedReader:
-    """What is in a gzip file, members one after the other; `stream` is the caller's to close.
+    """Return the content of a gzip file, with all its members in order.
 
-    Reading raises InvalidInput.
+    The caller closes `stream`. Reading raises InvalidInput.
     """
     packed = _Counted(stream)
     file = gzip.GzipFile(fileobj=cast("IO[bytes]", packed), mode="rb")
@@ -97,35 +109,37 @@ def gunzipped(stream: io.BufferedIOBase, name: str) -> io.BufferedReader:
 
 
 LINE_LIMIT = 16 * 2**20
-"""Bytes of one line that are read: far above any event, far below the memory."""
+"""Most bytes of one line that are read: far above any event, far below the memory."""
 
 STEP_BYTES = 4 * 2**20
-"""Bytes after which a list of lines is given however short it is: a caller may stop in between."""
+"""Bytes after which `read_lines` yields a list, even a short one, so that a caller can stop."""
 
 _BLANK = b" \t\r\n"
 _GZIP = b"\x1f\x8b"
 _MARK = b"\xef\xbb\xbf"
-"""The byte order mark that some programs put before UTF-8."""
+"""The byte order mark that some programs write before UTF-8."""
 
 
 class Lines(Protocol):
-    """What is read: a binary file, or anything with its `readline`."""
+    """Input of `read_lines`: a binary file, or any object with the `readline` of one."""
 
     def readline(self, size: int = -1, /) -> bytes: ...
 
 
 class NumberedLine(NamedTuple):
-    """One line without its end, and its number in the input, from 1."""
+    """One line without its end, and its number in the input, counted from 1."""
 
     number: int
     text: bytes
 
 
 def read_lines(stream: Lines, chunk: int) -> Iterator[list[NumberedLine]]:
-    """Lines in lists of at most `chunk`, without the blank ones; one over LINE_LIMIT is cut.
+    """Yield lists of at most `chunk` lines, without blank lines.
 
-    A line ends only at a newline: U+2028 and its like are part of a line. A list is empty where
-    STEP_BYTES are blank. Raises what `readline` raises, after the lines before it.
+    A line longer than LINE_LIMIT is cut. Only a newline ends a line. U+2028 and similar characters
+    are part of the line. After STEP_BYTES of blank lines, the list is empty.
+
+    If `readline` raises InvalidInput, the lines before the error are yielded first.
     """
     lines: list[NumberedLine] = []
     number = taken = 0
@@ -153,7 +167,7 @@ def read_lines(stream: Lines, chunk: int) -> Iterator[list[NumberedLine]]:
 
 
 def _skip_blank(stream: Lines) -> bytes:
-    """Read the blank lines that the stream has in its buffer, all at once."""
+    """Read all blank lines at the start of the stream's buffer at once."""
     ahead = _ahead(stream)
     blank = len(ahead) - len(ahead.lstrip(_BLANK))
     end = ahead.rfind(b"\n", 0, blank) + 1
@@ -161,7 +175,10 @@ def _skip_blank(stream: Lines) -> bytes:
 
 
 def _ahead(stream: object) -> bytes:
-    """What a buffered file has read already, or reads now; nothing is taken from it."""
+    """Return the buffered bytes of a file without consuming them.
+
+    If the buffer is empty, the file reads ahead.
+    """
     peek: Callable[[int], bytes] | None = getattr(stream, "peek", None)
     return b"" if peek is None else peek(2)
 
@@ -172,19 +189,25 @@ def _skip_rest(stream: Lines) -> None:
 
 
 def is_gzip(stream: object) -> bool:
-    """Whether a buffered binary file begins as gzip does; nothing is taken from it."""
+    """Return whether a buffered binary file begins like gzip, without consuming bytes."""
     return _ahead(stream)[:2] == _GZIP
 
 
 def unpacked(stream: IO[bytes]) -> Lines:
-    """The file, or what is in it when it is gzipped; then `readline` may raise InvalidInput."""
+    """Return the file, or its unpacked content if the file is gzip.
+
+    `readline` of gzip content may raise InvalidInput.
+    """
     if not is_gzip(stream):
         return stream
     return gunzipped(cast("io.BufferedIOBase", stream), str(getattr(stream, "name", "the file")))
 
 
 def joined(streams: Sequence[Lines]) -> Lines:
-    """Several files as one, each without its byte order mark; no last line needs an end."""
+    """Join several files to one, each without its byte order mark.
+
+    The last line of a file may lack its newline.
+    """
     return _Joined(streams)
 
 
@@ -203,11 +226,11 @@ class _Joined:
         return b""
 
     def peek(self, size: int = 0, /) -> bytes:
-        """What the file that is read now has in its buffer."""
+        """Return the buffered bytes of the current file."""
         return _ahead(self._streams[0]) if self._streams else b""
 
     def read(self, size: int, /) -> bytes:
-        """Bytes that `peek` has shown."""
+        """Read bytes that `peek` has returned."""
         return cast("IO[bytes]", self._streams[0]).read(size)
 
     def _without_mark(self, line: bytes) -> bytes:
@@ -216,8 +239,13 @@ class _Joined:
 
 
 _NO_EVENTS: Final = re.compile(rb"(?:\[\s*\]?|\])\s*,?")
-"""The first and the last line of an array that holds one event a line, and what `jq -s` writes of
-a file without events. Looked for first: millions of such lines pack to some kilobytes."""
+"""A line that has no event: a bracket around an array, or an empty array.
+
+An array with one event a line begins and ends with such a line. `jq -s` writes one for a file
+without events.
+
+This pattern is tried first, because millions of such lines compress to a few kilobytes.
+"""
 
 _raws: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _scan: Final = json.JSONDecoder().raw_decode
@@ -229,15 +257,16 @@ TOO_LONG: Final = "a line of more than 16 MiB: write one event a line (jq -c '.[
 PRETTY: Final = "JSON over several lines: write one event a line (jq -c .)"
 PSQL: Final = "a line of a table that psql draws: write bare rows (psql -At)"
 MAX_OPEN: Final = 64
-"""Unended arrays that are noted: files that are read one after the other may each have one."""
+"""Most unfinished arrays that are noted. Each of several joined files may have one."""
 
 CUT_OFF: Final = "an array that begins here and does not end: the file is cut off"
 
 
 def parse_event_line(line: bytes) -> list[Event | InvalidEvent]:
-    """The events of one stripped line in file order, or why it has none.
+    """Return the events of one stripped line in file order, or why the line has none.
 
-    The brackets around an array of one event a line, and an array of no events, give an empty list.
+    The list is empty for an array without events, and for a bracket around an array with one event
+    a line.
     """
     if len(line) > LINE_LIMIT:
         return [InvalidEvent(TOO_LONG)]
@@ -250,18 +279,18 @@ def parse_event_line(line: bytes) -> list[Event | InvalidEvent]:
 
 
 class OpenArrays:
-    """Which arrays over several lines have not ended."""
+    """The arrays over several lines that have not ended."""
 
     def __init__(self) -> None:
         self._begun: list[int] = []
 
     @property
     def first(self) -> int | None:
-        """The number of the line in which the first of them begins, None where all have ended."""
+        """The number of the line in which the first unfinished array begins, or None."""
         return self._begun[0] if self._begun else None
 
     def pass_line(self, number: int, text: bytes) -> None:
-        """Take note of one stripped line; `number` is its place in the file."""
+        """Note one stripped line. `number` is its line number in the file."""
         if text.startswith(b"["):
             spread = text[1:].lstrip()[:1] in (b"", b"{") and not _ends(text)
             if spread and len(self._begun) < MAX_OPEN:
@@ -283,7 +312,7 @@ def _other_form(line: bytes, error: InvalidEvent) -> list[Event | InvalidEvent]:
 
 
 def _elements(line: bytes) -> list[bytes]:
-    """The events of an array or of an EVENT frame, in both directions; else nothing."""
+    """Return the events of an array or of a client's or relay's EVENT frame, else nothing."""
     if line.endswith((b"},", b"}")):  # "[" and the first event in one line
         return _objects(line[1:].removesuffix(b","))
     try:
@@ -296,7 +325,10 @@ def _elements(line: bytes) -> list[bytes]:
 
 
 def _objects(line: bytes) -> list[bytes]:
-    """Two or more objects in one line, or one with the end of its array; else nothing."""
+    """Return the objects of a line that has two or more, or one and the end of its array.
+
+    Other lines give an empty list.
+    """
     text = line.removesuffix(b"]").rstrip()
     if not text.startswith(b"{"):
         return []
@@ -307,7 +339,7 @@ def _objects(line: bytes) -> list[bytes]:
 
 
 def _split(text: str) -> Iterator[bytes]:
-    """Each JSON value of a text in which commas or nothing stand between values."""
+    """Yield each JSON value of a text, with commas or nothing between the values."""
     at = 0
     while at < len(text):
         _, end = _scan(text, at)
@@ -325,7 +357,7 @@ def _parsed(text: bytes) -> Event | InvalidEvent:
 
 
 def _hinted(line: bytes, error: InvalidEvent) -> InvalidEvent:
-    """The reason, with what to do about it where the form is known."""
+    """Return the error, with what to do if the form of the line is known."""
     if _PSQL.fullmatch(line):
         return InvalidEvent(PSQL)
     return InvalidEvent(PRETTY) if _PRETTY.fullmatch(line) else error

@@ -1,4 +1,7 @@
-"""SQLite's errors as the store's own, by result code; the original stays as `__cause__`."""
+"""Convert SQLite's errors to the store's errors by result code.
+
+The original error stays as `__cause__`.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +25,12 @@ _WRITE_FAILED = frozenset({sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_TRUN
 
 
 def opening_error(path: Path, error: sqlite3.Error | UnicodeDecodeError) -> StoreError:
-    """The store's error for one of SQLite's on the first look into a file, with what is in the way.
+    """Return the store's error for an error of SQLite during the first read of a file.
 
-    The error is a UnicodeDecodeError where SQLite quotes a damaged schema that is no text.
+    The error is a UnicodeDecodeError if SQLite quotes a damaged schema that is no text.
 
-    A folder that cannot be written is not read as `immutable`: another process could write it
-    meanwhile, and what is read would be wrong without an error.
+    The store does not use SQLite's `immutable` mode for a folder that cannot be written. Another
+    process could write the file meanwhile, and the reads would be wrong without an error.
     """
     if isinstance(error, UnicodeDecodeError):
         return StoreCorrupt(f"not a store, or a damaged one ({path}: its schema is no text)")
@@ -44,7 +47,10 @@ def opening_error(path: Path, error: sqlite3.Error | UnicodeDecodeError) -> Stor
 
 
 def making_error(path: Path, error: OSError) -> StoreError:
-    """The store's error for a file that cannot be made or opened, with what its folder forbids."""
+    """Return the store's error for a file that cannot be created or opened.
+
+    The error says what the folder does not allow.
+    """
     folder = path.parent
     if not folder.exists():
         why = f"there is no folder {folder}"
@@ -58,15 +64,15 @@ def making_error(path: Path, error: OSError) -> StoreError:
 
 
 def may(path: Path, mode: int) -> bool:
-    """Whether this process may read, write or enter a path, as os.access takes it."""
+    """Return whether this process may access a path. `mode` is that of os.access."""
     return os.access(path, mode, effective_ids=os.access in os.supports_effective_ids)
 
 
 def store_error(error: sqlite3.Error) -> StoreError:
-    """The store's error for one of SQLite's; raise it `from` the original.
+    """Return the store's error for an error of SQLite. Raise it `from` the original.
 
-    A refused write is StoreFull: SQLite reports "quota" and "file size limit" by a generic write
-    error, and nearly every refused write is one of those two.
+    A refused write becomes StoreFull. SQLite reports a quota and a file size limit as a generic
+    write error, and nearly every refused write is one of these two.
     """
     code = getattr(error, "sqlite_errorcode", None)
     text = clip(str(error))
@@ -87,10 +93,10 @@ def store_error(error: sqlite3.Error) -> StoreError:
 
 
 class Capture:
-    """Ends the block at its first error and keeps it as `error`, SQLite's ones wrapped.
+    """Context manager that ends the block at its first error and keeps the error as `error`.
 
-    A thread that runs other people's functions must outlive what they raise, and the one that
-    asked is the one that must see it.
+    SQLite's errors become the store's errors. A thread that runs functions of other modules must
+    survive their errors. The caller of the function must get the error.
     """
 
     error: BaseException | None = None
@@ -112,7 +118,7 @@ def _wrapped(error: BaseException | None) -> BaseException | None:
     if isinstance(error, sqlite3.Error):
         wrapped: Exception = store_error(error)
     elif isinstance(error, StopIteration):
-        wrapped = RuntimeError("a store function raised StopIteration")  # no future may carry it
+        wrapped = RuntimeError("a store function raised StopIteration")  # a future cannot carry it
     else:
         return error
     wrapped.__cause__ = error

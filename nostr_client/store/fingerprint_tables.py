@@ -1,9 +1,9 @@
-"""The tables of kept fingerprints: chunks of each scope, and a log of what came and went.
+"""Read and write the tables of stored fingerprints: chunks of each scope, and a log of changes.
 
-A scope is all events, or those of a registered filter. The log is written in the transaction that
-stores or removes events, one statement for a batch (triggers would have SQLite copy every page of
-every insert aside first); `fold` brings a scope's chunks up to the log. So what chunks and log say
-together is always what the events are.
+A scope is all events, or the events of a registered filter. The transaction that stores or removes
+events also writes the log, with one statement for a batch. Triggers would be slower, because SQLite
+would first copy every page of each insert. `fold` applies the log to the chunks of a scope. Chunks
+and log together therefore always match the events.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from nostr_client.negentropy.chunks import Edit
 
 FOLD = 50_000
-"""Entries folded in one transaction: a fraction of a second for which other writers wait."""
+"""Most log entries of one transaction. It takes a fraction of a second, and other writers wait."""
 
 LONG = 100_000
-"""Entries of the log, about 7 MB, from which a store folds them even if it is never compared."""
+"""Length of the log, about 7 MB, from which a store folds it even without a sync."""
 
 _TABLES = """
 CREATE TABLE neg_scope (
@@ -79,18 +79,27 @@ FINGERPRINTS: Final = Schema("nostr_tally.fingerprints", partial(run_script, scr
 
 
 def log_came(conn: sqlite3.Connection, first: int) -> None:
-    """Events from a seq on were stored; in their transaction."""
+    """Log the events from seq `first` on as stored.
+
+    Call it in the transaction that stores them.
+    """
     conn.execute(_CAME, (first,))
 
 
 def log_gone(conn: sqlite3.Connection, seqs: Sequence[int]) -> None:
-    """Events are about to be removed; in the transaction that does it."""
+    """Log events that are about to be removed.
+
+    Call it in the transaction that removes them.
+    """
     if conn.execute("SELECT EXISTS (SELECT 1 FROM neg_scope)").fetchone()[0]:
         conn.executemany(_LOG_GONE, list(rows_in(conn, _GONE, seqs)))
 
 
 class FingerprintScope(NamedTuple):
-    """A set whose fingerprints are kept; `folded`: how far in the log its chunks are."""
+    """Set of events whose fingerprints are stored.
+
+    `folded` is the number of the last log entry that its chunks contain.
+    """
 
     number: int
     filter: Filter
@@ -98,34 +107,37 @@ class FingerprintScope(NamedTuple):
 
 
 class Heads(NamedTuple):
-    """The directory of a scope, in order: each head, and the row that holds its chunk."""
+    """The chunk headers of a scope in order, and the table row of each chunk."""
 
     heads: list[ChunkHeader]
     rows: list[int]
 
 
 def find(conn: sqlite3.Connection, filter: Filter) -> FingerprintScope | None:
-    """The scope of a filter, None where it has none."""
+    """Return the scope of a filter, or None if the filter has none."""
     sql = "SELECT scope, folded FROM neg_scope WHERE filter = ?"
     row = conn.execute(sql, (filter.cache_key(),)).fetchone()
     return None if row is None else FingerprintScope(row[0], filter, row[1])
 
 
 def furthest_behind(conn: sqlite3.Connection) -> FingerprintScope | None:
-    """The scope that lacks most of the log, None where there is no scope."""
+    """Return the scope whose chunks lack most of the log, or None if there is no scope."""
     sql = "SELECT scope, filter, folded FROM neg_scope ORDER BY folded, scope LIMIT 1"
     row = conn.execute(sql).fetchone()
     return None if row is None else FingerprintScope(row[0], Filter.from_json(row[1]), row[2])
 
 
 def log_length(conn: sqlite3.Connection) -> int:
-    """Entries of the log that some scope has not taken in yet."""
+    """Return the number of log entries that some scope still lacks."""
     (length,) = conn.execute(_LENGTH).fetchone()
     return int(length)
 
 
 def create(conn: sqlite3.Connection, filter: Filter, stamps: Any, ids: bytes) -> None:
-    """Make a scope of a filter; what matches now as ascending columns: uint64, n * 32 bytes."""
+    """Create the scope of a filter from the events that match now.
+
+    The events come as columns in ascending order: `stamps` as uint64, `ids` as n * 32 bytes.
+    """
     (last,) = conn.execute(_LAST).fetchone()
     cursor = conn.execute(
         "INSERT INTO neg_scope (filter, folded) VALUES (?, ?)", (filter.cache_key(), last)
@@ -134,7 +146,7 @@ def create(conn: sqlite3.Connection, filter: Filter, stamps: Any, ids: bytes) ->
 
 
 def read_heads(conn: sqlite3.Connection, scope: FingerprintScope) -> Heads:
-    """The directory as it is folded."""
+    """Return the chunk headers as last folded."""
     found = conn.execute(_HEADS, (scope.number,)).fetchall()
     heads = [
         ChunkHeader(ts, id_, n, int.from_bytes(total, "little")) for _, ts, id_, n, total in found
@@ -143,7 +155,7 @@ def read_heads(conn: sqlite3.Connection, scope: FingerprintScope) -> Heads:
 
 
 def read_chunk(conn: sqlite3.Connection, row: int) -> bytes:
-    """The records of one chunk. Raises StoreCorrupt."""
+    """Return the records of one chunk. Raises StoreCorrupt."""
     found = conn.execute("SELECT ids FROM neg_chunk WHERE chunk = ?", (row,)).fetchone()
     if found is None or not found[0] or len(found[0]) % RECORD_SIZE:
         raise StoreCorrupt("a chunk of kept fingerprints is damaged or gone")
@@ -151,7 +163,10 @@ def read_chunk(conn: sqlite3.Connection, row: int) -> bytes:
 
 
 def fold(conn: sqlite3.Connection, scope: FingerprintScope) -> bool:
-    """Bring the chunks nearer to the log, by up to FOLD entries; False when there were none."""
+    """Apply up to FOLD log entries to the chunks.
+
+    Returns False if there were no entries.
+    """
     log = conn.execute(_LOG, (scope.folded, FOLD)).fetchall()
     if not log:
         return False

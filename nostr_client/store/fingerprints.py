@@ -1,4 +1,4 @@
-"""Fingerprints that the store keeps: a sync over millions of events begins without a scan."""
+"""Keep fingerprints in the store, so that a sync over millions of events begins without a scan."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ EVERYTHING = Filter()
 
 
 class Fingerprints:
-    """The kept fingerprints of one store file; one object for each open store.
+    """The fingerprints of one store file. There is one object for each open store.
 
-    A store in memory, or one that is read only, keeps none. `items_within` gives the timestamps and
-    ids of what matches, inside a write transaction; `sweep` removes what has expired.
+    A store in memory and a read-only store keep no fingerprints. `items_within` returns timestamps
+    and ids of the matching events inside a write transaction. `sweep` removes expired events.
     """
 
     def __init__(
@@ -46,14 +46,14 @@ class Fingerprints:
 
     @property
     def possible(self) -> bool:
-        """Whether this store can keep fingerprints."""
+        """Return whether this store can keep fingerprints."""
         return self._database.path is not None and not self._database.read_only
 
     async def register(self, filter: Filter = EVERYTHING) -> bool:
-        """Keep the fingerprints of what matches from now on; False where that cannot be.
+        """Keep the fingerprints of matching events from now on.
 
-        Reads everything that matches once, about a second for a million events. A filter that is
-        registered already passes. Raises StoreError.
+        Returns False if this store or filter allows none. Reads all matching events once, about a
+        second for a million. Does nothing for a registered filter. Raises StoreError.
         """
         scope = filter.replace(since=None, until=None, limit=None)
         if not self.possible or scope.search is not None:
@@ -69,7 +69,10 @@ class Fingerprints:
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        """A connection for the chunks; they stand still while it is used."""
+        """Open a connection that reads the chunks.
+
+        The chunks do not change while the connection is open.
+        """
         assert self._database.path is not None
         self._users += 1
         try:
@@ -85,9 +88,10 @@ class Fingerprints:
             self._users -= 1
 
     async def folded(self, filter: Filter) -> fingerprint_tables.Heads | None:
-        """The directory of a filter's scope, brought up to date; None where it has none.
+        """Return the chunk headers of a filter's scope after folding the log.
 
-        None too while another one is being read: chunks must stand still then.
+        Returns None if the filter has no scope. Returns None also while a reader is active, because
+        the chunks must not change then.
         """
         scope = filter.replace(since=None, until=None, limit=None)
         if not self.possible or self._users:
@@ -95,7 +99,7 @@ class Fingerprints:
         known = await self._database.read(lambda conn: fingerprint_tables.find(conn, scope))
         if known is None:
             return None
-        await self._sweep()  # what has expired is hidden everywhere else
+        await self._sweep()  # other answers hide expired events too
         heads: fingerprint_tables.Heads | None = None
         more = True
         while more:
@@ -105,7 +109,10 @@ class Fingerprints:
     def _fold(
         self, conn: sqlite3.Connection, filter: Filter
     ) -> tuple[fingerprint_tables.Heads | None, bool]:
-        """One step; the directory when nothing is left to fold, and whether something is."""
+        """Do one step of folding.
+
+        Return the chunk headers once nothing is left to fold, and whether something is left.
+        """
         scope = fingerprint_tables.find(conn, filter)
         if scope is None or self._users:
             return None, False
@@ -114,10 +121,10 @@ class Fingerprints:
         return fingerprint_tables.read_heads(conn, scope), False
 
     async def tidy(self, most: int = 0) -> None:
-        """Fold the log of every scope, until no more than `most` entries are left.
+        """Fold the log for every scope until at most `most` entries are left.
 
-        Each step is a transaction of its own, with other writers in between. Does nothing while
-        fingerprints are being read: chunks must stand still then. Raises StoreError.
+        Each step is its own transaction, so other writers get their turn. Does nothing while a
+        reader is active, because the chunks must not change then. Raises StoreError.
         """
         if not self.possible or self._users or self._tidying:
             return
@@ -129,7 +136,7 @@ class Fingerprints:
             self._tidying = False
 
     def _tidy(self, conn: sqlite3.Connection, most: int) -> bool:
-        """One step; whether there was something to fold."""
+        """Do one step of folding. Return whether there was something to fold."""
         if self._users or fingerprint_tables.log_length(conn) <= most:
             return False
         scope = fingerprint_tables.furthest_behind(conn)
@@ -137,9 +144,9 @@ class Fingerprints:
 
     @contextmanager
     def storage(self, heads: fingerprint_tables.Heads) -> Iterator[ChunkedStorage]:
-        """The negentropy storage over a directory, as long as the block lasts.
+        """Return the negentropy storage over chunk headers, for the duration of the block.
 
-        Raises StoreError, also from the storage's own methods, which read chunks.
+        Raises StoreError, also from the storage's methods, which read chunks.
         """
         with self._reading() as conn:
 

@@ -1,9 +1,10 @@
-"""Answers about hot targets from `index.db`, where it is of the very snapshot that is asked.
+"""Answer questions about hot targets from `index.db` instead of from the events.
 
 A COUNT of a post with 60,000 reactions would otherwise read as many tag rows and pubkeys. The
-tables are used only if their mark is that of the store, for a target of which nothing expired waits
-for the sweep; registers also only if no author left since they were made. All else is read from the
-events, so an answer is the same either way.
+tables are used only if they were derived from the same snapshot that the question reads. A target
+is read from the events if one of its events has expired and the sweep has not removed it yet. Its
+registers are also read from the events if an author left since the registers were made. An answer
+is the same either way.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _EXPIRED = """
 SELECT 1 FROM event AS e INDEXED BY event_exp CROSS JOIN tag AS t
 ON t.h = ?3 AND t.kind = e.kind AND t.created_at = e.created_at AND t.seq = e.seq
 WHERE e.exp <= ?1 AND e.kind = ?2 LIMIT 1
-"""  # through the few events that expired, whatever SQLite thinks of the target's tags
+"""  # always start from the few expired events, whatever SQLite estimates for the target's tags
 
 _Target = tuple[str, str, int]
 """Tag name, value and kind."""
@@ -39,7 +40,7 @@ class _Row(NamedTuple):
 
 
 def count(conn: sqlite3.Connection, context: QueryContext, filter: Filter) -> int:
-    """How many distinct events match one filter; its limit is ignored. Raises InvalidFilter."""
+    """Return how many distinct events match one filter. Ignores its limit. Raises InvalidFilter."""
     rows = _rows(conn, context, filter)
     if not any(rows.values()):
         return aggregate.count(conn, context, [filter])
@@ -52,7 +53,7 @@ def count(conn: sqlite3.Connection, context: QueryContext, filter: Filter) -> in
 
 
 def registers(conn: sqlite3.Connection, context: QueryContext, filter: Filter) -> bytes:
-    """The 256 HLL registers of the authors of what matches. Raises InvalidFilter."""
+    """Return the 256 HLL registers of the authors of matching events. Raises InvalidFilter."""
     rows = _rows(conn, context, filter)
     if not any(rows.values()):
         return aggregate.registers(conn, context, filter)
@@ -67,7 +68,10 @@ def registers(conn: sqlite3.Connection, context: QueryContext, filter: Filter) -
 
 
 def _targets(filter: Filter) -> list[_Target]:
-    """The tracked targets that a filter asks for: name, value, kind; none if it asks for more."""
+    """Return the tracked targets of a filter: tag name, value and kind.
+
+    Returns an empty list if the filter has other conditions.
+    """
     narrowed = (filter.ids, filter.authors, filter.since, filter.until, filter.search)
     if any(condition is not None for condition in narrowed) or len(filter.tags) != 1:
         return []
@@ -81,7 +85,10 @@ def _targets(filter: Filter) -> list[_Target]:
 def _rows(
     conn: sqlite3.Connection, context: QueryContext, filter: Filter
 ) -> dict[int, _Row | None]:
-    """The rows of a filter's targets by kind, None for one that is not hot; empty: ask events."""
+    """Return the rows of a filter's targets by kind, None for a target without a usable row.
+
+    If the result is empty, read the events instead.
+    """
     asked = _targets(filter)
     if not asked or not _is_current(conn):
         return {}
@@ -89,7 +96,10 @@ def _rows(
 
 
 def _row(conn: sqlite3.Connection, context: QueryContext, target: _Target) -> _Row | None:
-    """The row of a hot target; None where one of its events has expired and waits for the sweep."""
+    """Return the row of a hot target.
+
+    Returns None if the target is not hot, or if one of its expired events is still stored.
+    """
     row = conn.execute(_ROW, target).fetchone()
     if row is None or _has_expired(conn, context, target):
         return None
@@ -103,7 +113,7 @@ def _has_expired(conn: sqlite3.Connection, context: QueryContext, target: _Targe
 
 
 def _is_current(conn: sqlite3.Connection) -> bool:
-    """Whether the tables are there, and of what this transaction sees of the events."""
+    """Return whether the tables exist and match the events that this transaction sees."""
     if not any(name == ALIAS for _, name, _ in conn.execute("PRAGMA database_list")):
         return False
     found = about(conn, schema=ALIAS)

@@ -1,13 +1,16 @@
-"""`index.db` beside a store: brought up to date after every commit, or built again.
+"""Keep `index.db` beside a store: update it after every commit, or rebuild it.
 
-A transaction over two files is not atomic, so there is none: the events' file is committed first
-and alone, and is the one truth. Then a transaction of the index brings it to what is stored. The
-index carries the mark of what it was derived from, and `_gap` proves by the digest of the events
-that what it lacks is known. A gap is replayed, anything else is built again: at `open`, and after
-any error by the next commit.
+A transaction over two files is not atomic, so no transaction writes to both. The events' file is
+committed first and is authoritative. Then a transaction of the index alone applies the change.
 
-The file is `<store>.index-<generation>.db`; the store says which generation counts, so that a
-bulk rebuild is adopted whole by one row (`adopt`), and readers of the old file end in peace.
+The index records the state (`IndexedState`) from which it was derived. `_gap` finds what the index
+lacks, and proves by the digest of the events that this is everything. The index applies a proven
+gap. Otherwise the tables are rebuilt. This happens at `open`, and after an error at the next
+commit.
+
+The file is `<store>.index-<generation>.db`. One row of the store names the valid generation.
+`adopt` therefore installs a bulk rebuild by a change of one row, while readers of the old file
+finish their reads.
 """
 
 from __future__ import annotations
@@ -40,21 +43,24 @@ if TYPE_CHECKING:
     from nostr_client.store.save import OnBatch
 
 _SWAPS = 5
-"""How often a reader follows an exchange that happens under its hands."""
+"""Most times that a reader attaches a newer index if the index is replaced during the read."""
 
 CHUNK = 2_000
-"""Events read at once while an index catches up."""
+"""Events that are read at once while an index catches up."""
 
 SCAN = 20_000
-"""Missed events from which one pass over the tag index is cheaper than a look for each target."""
+"""Missed events from which one pass over the tag index is cheaper than a read for each target."""
 
 REST_S = 60.0
-"""Seconds after a rebuild failed before it is tried again: it takes 25 s per million events."""
+"""Seconds to wait after a failed rebuild. A rebuild takes 25 s for a million events."""
 
 
 class HotRow(NamedTuple):
-    """What the index knows of a target; exact but for `registers`, which may be too high when
-    `dirty` says that an author left."""
+    """Index row of a target.
+
+    All values are exact, except that `registers` may be too high if `dirty` says that an author
+    left.
+    """
 
     events: int
     authors: int
@@ -63,7 +69,7 @@ class HotRow(NamedTuple):
 
 
 class Day(NamedTuple):
-    """One UTC day (days since 1970) and kind: events, and distinct authors."""
+    """Events and distinct authors of one kind on one UTC day, counted in days since 1970."""
 
     day: int
     kind: int
@@ -72,14 +78,17 @@ class Day(NamedTuple):
 
 
 class Zapped(NamedTuple):
-    """What was paid by receipts that hold: receipts, and their sum in millisatoshi."""
+    """Number of valid zap receipts, and their sum in millisatoshi."""
 
     receipts: int
     msats: int
 
 
 class _Gap(NamedTuple):
-    """What an index lacks: events from seq `first` on, `number` of them, and events that went."""
+    """Changes that an index lacks.
+
+    They are `number` events from seq `first` on, and the removed events in `gone`.
+    """
 
     first: int
     number: int
@@ -87,7 +96,7 @@ class _Gap(NamedTuple):
 
 
 class IndexedStore(Protocol):
-    """What an index needs of its store."""
+    """Attributes of a store that an index needs."""
 
     database: Database
     on_batch: list[OnBatch]
@@ -98,11 +107,13 @@ class IndexedStore(Protocol):
 
 
 class Index:
-    """The derived tables of one store. Make it by `await Index.open(store)`, one per store.
+    """Derived tables of one store.
 
-    It registers itself in the store's hooks, and lives as long as the store. Expired events are
-    counted until the store sweeps them. `clock`: seconds that only grow, for the rest after a
-    rebuild that failed.
+    Create one for each store by `await Index.open(store)`. The index registers itself in the
+    store's hooks and exists as long as the store. It counts expired events until the store sweeps
+    them.
+
+    `clock` returns monotonic seconds, for the wait after a failed rebuild.
     """
 
     def __init__(self, store: IndexedStore, clock: Callable[[], float] = time.monotonic) -> None:
@@ -110,24 +121,25 @@ class Index:
         self._clock = clock
         self._updater = Updater(store.hasher)
         self._loaded: tuple[str, IndexedState] | None = None
-        """The file, and its mark, that the updater's memory is of."""
+        """File name and state of the index that the updater has loaded."""
         self._removals = Removals()
         self._snapshot: IndexedState | None = None
         self._moved = False
         self._rests_until = 0.0
         self._generation = -1
         self.behind = ""
-        """Why the tables are not what the events give, or ""; the next commit tries again."""
+        """Why the tables do not match the events, or "". The next commit tries again."""
 
     @classmethod
     async def open(
         cls, store: IndexedStore, *, clock: Callable[[], float] = time.monotonic
     ) -> Self:
-        """Attach the index of a store, and bring it up to date if the store is open for writing.
+        """Attach the index of a store, and update it if the store is open for writing.
 
-        What it lacks is replayed where the digest of the events proves that it is all; else the
-        tables are built again: about 25 s per million events in the writer thread. A store that is
-        open for reading needs an index of this version, and follows its writer from
+        If the digest of the events proves that the missing changes are all known, they are applied.
+        Otherwise the tables are rebuilt, in about 25 s for a million events, in the writer thread.
+
+        A store that is open for reading needs an index of this version. It follows its writer from
         generation to generation. Raises StoreError.
         """
         index = cls(store, clock)
@@ -145,11 +157,14 @@ class Index:
         return index
 
     def path(self, generation: int) -> Path | None:
-        """The file of a generation; None for a store in memory."""
+        """Return the file of a generation, or None for a store in memory."""
         return index_read.file_of(self._database.path, generation)
 
     async def hot(self, name: str, value: str, kind: int) -> HotRow | None:
-        """What is kept of a target; None when it has fewer than HOT events, or is not tracked."""
+        """Return the row of a target.
+
+        Returns None if the target has fewer than HOT events or is not tracked.
+        """
         sql = f"SELECT events, authors, registers, dirty FROM {ALIAS}.hot"
         where = "WHERE name = ? AND value = ? AND kind = ?"
         rows = await self._rows(f"{sql} {where}", name, value, kind)
@@ -159,7 +174,10 @@ class Index:
         return HotRow(events, authors, registers, bool(dirty))
 
     async def daily(self, since: int, until: int, kind: int | None = None) -> list[Day]:
-        """The days from `since` to `until`, both Unix seconds, inclusive; of one kind or all."""
+        """Return the days from `since` to `until`, of one kind or of all kinds.
+
+        Both are Unix seconds and inclusive.
+        """
         sql = f"SELECT day, kind, events, authors FROM {ALIAS}.daily WHERE day BETWEEN ? AND ?"
         days = (since // schema.DAY, until // schema.DAY)
         if kind is None:
@@ -168,23 +186,24 @@ class Index:
         return [Day(*row) for row in rows]
 
     async def zaps(self, name: str, value: str) -> Zapped:
-        """What receipts claim for an event (`e`), an address (`a`) or a person (`p`): their sum."""
+        """Return the sum of the receipts for an event (`e`), an address (`a`) or a person (`p`)."""
         sql = f"SELECT receipts, msats FROM {ALIAS}.zap WHERE name = ? AND value = ?"
         rows = await self._rows(sql, name, value)
         return Zapped(*rows[0]) if rows else Zapped(0, 0)
 
     async def refresh(self, most: int = 100) -> int:
-        """Read the registers of dirty targets again, at most `most` of them; how many."""
+        """Recompute the registers of at most `most` dirty targets. Return their number."""
         return await self._database.maintain(lambda conn: _refresh(conn, most))
 
     async def rebuild(self) -> None:
-        """Empty the tables and build them again from what is stored."""
+        """Empty the tables and rebuild them from the stored events."""
         await self._database.maintain(self._rebuild)
 
     async def snapshot(self) -> IndexedState:
-        """Where a bulk rebuild begins: from now on what is removed is remembered for `adopt`.
+        """Return the state from which a bulk rebuild begins.
 
-        At most REMEMBERED removals; after more of them `adopt` builds the tables itself.
+        From now on, the index remembers removed events for `adopt`. It remembers at most REMEMBERED
+        removals. After more removals, `adopt` rebuilds the tables itself.
         """
 
         def work(conn: sqlite3.Connection) -> IndexedState:
@@ -194,13 +213,14 @@ class Index:
         return await self._database.write(work)
 
     async def adopt(self, built: Path) -> int:
-        """Take a file that was built in bulk as the next generation, and bring it up to date.
+        """Install a file of a bulk rebuild as the next generation. Return its number.
 
-        `built` has the tables of `index_schema`, with the store's mark in `about` as it was when it
-        was read. It is copied; the old generation's file goes. What came and went since is
-        applied, if `snapshot` was called before it was read; else, after removals, or where the
-        digest does not prove it, the tables are built here instead. Returns the generation. Raises
-        StoreError for a store in memory; then the old generation counts on.
+        `built` has the tables of `index_schema`. Its `about` has the state of the store at the time
+        of the read. The file is copied, and the old generation's file is deleted.
+
+        Later changes are applied if `snapshot` was called before the read. Without that call, after
+        removals or without a proof by the digest, the tables are rebuilt here. Raises StoreError
+        for a store in memory. After an error, the old generation stays valid.
         """
         old = await self._database.read(_generation)
         path, before = self.path(old + 1), self.path(old)
@@ -212,7 +232,7 @@ class Index:
             await self._database.maintain(lambda conn: self._flip(conn, old + 1))
         except StoreError:
             await self._database.attach(ALIAS, before)
-            self._moved = True  # the old file may have missed commits
+            self._moved = True  # the old file may lack commits
             await self._database.maintain(lambda _: index_read.delete(path))
             raise
         self._snapshot = None
@@ -220,7 +240,7 @@ class Index:
         return old + 1
 
     def _flip(self, conn: sqlite3.Connection, generation: int) -> None:
-        """The new file is complete before the store's row says that it counts."""
+        """Complete the new file before the store's row makes it valid."""
         self._catch_up(conn)
         with _transaction(conn):
             schema.set_about(conn, "generation", generation, schema=ALIAS)
@@ -241,7 +261,7 @@ class Index:
         raise StoreError("the index is exchanged again and again; ask later")
 
     async def _follow(self) -> None:
-        """Attach the generation that counts, for a store that another process writes."""
+        """Attach the valid generation, for a store that another process writes."""
         generation = await self._database.read(_generation)
         path = self.path(generation)
         if path is None or not path.exists():
@@ -258,7 +278,10 @@ class Index:
         self._moved = True
 
     def _keep_up(self, conn: sqlite3.Connection, here: bool) -> None:
-        """Follow a commit of the events' file. `behind` has an error, not those who saved."""
+        """Apply a commit of the events' file.
+
+        An error of the store goes to `behind`. The callers of `save` do not get it.
+        """
         if not self._moved or self._clock() < self._rests_until:
             return
         with Capture() as caught:
@@ -269,7 +292,7 @@ class Index:
             self.behind = str(caught.error)
 
     def _catch_up(self, conn: sqlite3.Connection, *, may_rebuild: bool = True) -> None:
-        """Bring the tables to what is stored, in a transaction of the index alone."""
+        """Apply missing changes to the tables, in a transaction of the index alone."""
         about = schema.about(conn, schema=ALIAS)
         gap = self._gap(conn, about)
         if gap is None:
@@ -293,7 +316,7 @@ class Index:
 
     def _rebuild(self, conn: sqlite3.Connection) -> None:
         self._loaded = None
-        self._rests_until = self._clock() + REST_S  # until it is done
+        self._rests_until = self._clock() + REST_S  # valid until the rebuild succeeds
         with _transaction(conn):
             about = schema.about(conn, schema=ALIAS)
             if is_usable(about):
@@ -310,13 +333,16 @@ class Index:
         self._is_at(_place(conn), mark)
 
     def _is_at(self, place: str, mark: IndexedState) -> None:
-        """A commit of the index brought the file at `place` to `mark`."""
+        """Note that a commit of the index brought the file at `place` to the state `mark`."""
         self._loaded = (place, mark)
         self._moved, self.behind = False, ""
         self._removals.forget(min(mark.removals, (self._snapshot or mark).removals))
 
     def _gap(self, conn: sqlite3.Connection, about: dict[str, int]) -> _Gap | None:
-        """What the index lacks, proved by the digest; None where that is not known."""
+        """Return the changes that the index lacks, as proven by the digest.
+
+        Returns None if the changes are not known.
+        """
         read, now = IndexedState.of_index(about), IndexedState.of_store(conn)
         if read is None or not is_usable(about) or read.next_seq > now.next_seq:
             return None
@@ -332,7 +358,7 @@ class Index:
 
 @contextmanager
 def _transaction(conn: sqlite3.Connection) -> Iterator[None]:
-    """One transaction that touches one file."""
+    """Run one transaction, which must write to one file only."""
     conn.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -343,7 +369,10 @@ def _transaction(conn: sqlite3.Connection) -> Iterator[None]:
 
 
 def catch_up_missed(conn: sqlite3.Connection, hasher: TagHasher, mark: IndexedState) -> None:
-    """Add to the attached index what a store got since it was read, where nothing was removed."""
+    """Add the events that a store got since the attached index was built.
+
+    The store must not have removed events since then.
+    """
     about = schema.about(conn, schema=ALIAS)
     if about["next_seq"] < mark.next_seq:
         updater = Updater(hasher)
@@ -353,7 +382,7 @@ def catch_up_missed(conn: sqlite3.Connection, hasher: TagHasher, mark: IndexedSt
 
 
 def stored_events(conn: sqlite3.Connection, first: int) -> Iterator[list[Event]]:
-    """Everything that is stored from a seq on, in parts of at most CHUNK events (`in_parts`)."""
+    """Yield all stored events from a seq on, in lists of at most CHUNK events (`in_parts`)."""
     sql = (
         f"SELECT e.seq, {EVENT_COLUMNS} FROM {EVENT_TABLES} WHERE e.seq >= ?"
         f" ORDER BY e.seq LIMIT {CHUNK}"
@@ -361,18 +390,18 @@ def stored_events(conn: sqlite3.Connection, first: int) -> Iterator[list[Event]]
     while rows := next(in_parts(conn.execute(sql, (first,)), CHUNK), None):
         first = rows[-1][0] + 1
         events = read_events(row[1:] for row in rows)
-        del rows  # they are as large as the events
+        del rows  # the rows are as large as the events
         yield events
 
 
 def _place(conn: sqlite3.Connection) -> str:
-    """The file that is attached as the index; "" in memory."""
+    """Return the file that is attached as the index, or "" for a database in memory."""
     rows = conn.execute("PRAGMA database_list").fetchall()
     return next(str(file) for _, name, file in rows if name == ALIAS)
 
 
 def is_usable(about: Mapping[str, int]) -> bool:
-    """Whether an index says that its tables are of this version and of all hot targets."""
+    """Return whether an index has tables of this version and of all hot targets."""
     return about.get("version") == VERSION and about.get("hot", least()) == least()
 
 

@@ -1,4 +1,4 @@
-"""Reading `index.db` as a whole: how it stands, its hottest targets, and whether a file is one."""
+"""Read `index.db` as a whole: its totals, its hottest targets, and whether a file is an index."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 def file_of(store: Path | None, generation: int) -> Path | None:
-    """The file of a generation; None for a store in memory."""
+    """Return the file of a generation, or None for a store in memory."""
     return None if store is None else store.with_name(f"{store.stem}.index-{generation}.db")
 
 
 def put(built: Path, place: Path) -> None:
-    """Copy a file that was built elsewhere to a generation's place. Raises StoreError."""
-    delete(place)  # a log that an interrupted exchange left would be read into the new file
+    """Copy a rebuilt file to the path of a generation. Raises StoreError."""
+    delete(place)  # SQLite would apply the log of an interrupted exchange to the new file
     try:
         make_private(place)
         shutil.copyfile(built, place)
@@ -42,7 +42,10 @@ def delete(place: Path) -> None:
 
 
 def delete_others(store: Path, generation: int) -> None:
-    """Remove what interrupted exchanges left: every generation but one. For the one who writes."""
+    """Remove the files of all other generations, which interrupted exchanges left.
+
+    Only the writer of the store may call it.
+    """
     wanted = re.compile(re.escape(store.stem) + r"\.index-([0-9]+)\.db")
     for place in list(store.parent.iterdir()):
         found = wanted.fullmatch(place.name)
@@ -51,7 +54,7 @@ def delete_others(store: Path, generation: int) -> None:
 
 
 def stats(conn: sqlite3.Connection) -> IndexStats:
-    """How the attached index stands."""
+    """Return the totals of the attached index."""
     hot, dirty = conn.execute(f"SELECT count(*), total(dirty) FROM {ALIAS}.hot").fetchone()
     (pages,) = conn.execute(f"PRAGMA {ALIAS}.page_count").fetchone()
     (size,) = conn.execute(f"PRAGMA {ALIAS}.page_size").fetchone()
@@ -62,7 +65,7 @@ def stats(conn: sqlite3.Connection) -> IndexStats:
 def hottest(
     conn: sqlite3.Connection, most: int, *, name: str | None = None, kind: int | None = None
 ) -> list[HotTarget]:
-    """The targets with most events, of one tag name and one kind or of all."""
+    """Return the targets with the most events, of one tag name and kind or of all."""
     sql = (
         f"SELECT name, value, kind, events, authors, registers, dirty FROM {ALIAS}.hot"
         " WHERE (?1 IS NULL OR name = ?1) AND (?2 IS NULL OR kind = ?2)"
@@ -85,7 +88,7 @@ def hottest(
 
 
 def check_built(path: Path) -> None:
-    """Raise StoreError unless a file is a whole index of this version."""
+    """Raise StoreError if a file is not a complete index of this version."""
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as conn:
             found = about(conn)

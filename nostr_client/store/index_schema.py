@@ -1,9 +1,11 @@
-"""The tables of `index.db`: derived from `store.db`, thrown away and built again at will.
+"""Define the tables of `index.db`, which are derived from `store.db` and can be rebuilt.
 
-`hot`: the canonical questions of NIP-45 about targets with HOT events or more, with exact counts
-and the HLL registers of their authors; `hot_author` says how many events each author has there.
-`daily`: events and authors of each UTC day and kind. `zap`: receipts that hold, by the rule of
-`nostr_client.codecs.zaps`, and what was paid by them for an event, an address or a person.
+- `hot`: the canonical questions of NIP-45 about targets with HOT or more events. A row has exact
+  counts and the HLL registers of the authors.
+- `hot_author`: how many events each author has for a hot target.
+- `daily`: events and authors of each UTC day and kind.
+- `zap`: valid receipts by the rule of `nostr_client.codecs.zaps`, and the amount that they paid for
+  an event, an address or a person.
 """
 
 from __future__ import annotations
@@ -22,13 +24,13 @@ if TYPE_CHECKING:
 
 
 VERSION: Final = 3
-"""Raise it with the schema, or with what a table means: an older file is built again."""
+"""Increase it if the schema or the meaning of a table changes. An older file is then rebuilt."""
 
 ALIAS: Final = "derived"
-"""The name under which `index.db` is attached."""
+"""Schema name of the attached `index.db`."""
 
 HOT: Final = 256
-"""Events from which a target is kept: below, its tag range is read in less than 0.1 ms."""
+"""Least number of events of a hot target. A smaller tag range is read in less than 0.1 ms."""
 
 TRACKED: Final = frozenset(
     {
@@ -36,12 +38,12 @@ TRACKED: Final = frozenset(
         ("e", 1), ("a", 1), ("E", 1111), ("A", 1111), ("p", 3),
     }
 )  # fmt: skip
-"""Tag name and kind of the canonical questions, but for zaps, which have no registers."""
+"""Tag name and kind of the canonical questions. Zaps are absent, because they have no registers."""
 
 TRACKED_NAMES: Final = {
     kind: frozenset(name for name, tracked in TRACKED if tracked == kind) for _, kind in TRACKED
 }
-"""The tag names that are tracked of each kind."""
+"""The tracked tag names of each kind."""
 
 DAY: Final = 86_400
 
@@ -88,10 +90,12 @@ _SET = "INSERT INTO {s}.about VALUES (?, ?) ON CONFLICT DO UPDATE SET value = ex
 
 
 class IndexedState(NamedTuple):
-    """The state of a store that tables were derived from.
+    """State of a store from which tables were derived.
 
-    `next_seq`: the seq of the next event; `removals`: events taken out so far; `digest`: of the
-    events that are held then (`store.digest`), which distinguishes two histories of equal length.
+    - `next_seq`: the seq of the next event.
+    - `removals`: number of events removed so far.
+    - `digest`: digest of the stored events (`store.digest`). It distinguishes two histories with
+      equal numbers.
     """
 
     next_seq: int
@@ -100,21 +104,21 @@ class IndexedState(NamedTuple):
 
     @classmethod
     def of_store(cls, conn: sqlite3.Connection) -> IndexedState:
-        """The state of the connection's store as it stands."""
+        """Return the present state of the connection's store."""
         sql = "SELECT key, value FROM meta WHERE key IN (?, ?, ?)"
         found = dict(conn.execute(sql, (NEXT_SEQ, REMOVALS, digest.KEY)).fetchall())
         return cls(int(found[NEXT_SEQ]), int(found[REMOVALS]), int(found[digest.KEY]))
 
     @classmethod
     def of_index(cls, about: Mapping[str, int]) -> IndexedState | None:
-        """The state that an index says it was derived from; None where it does not say all."""
+        """Return the state from which an index was derived, or None if a value is missing."""
         if not {"next_seq", "removals", "digest"} <= about.keys():
             return None
         return cls(about["next_seq"], about["removals"], about["digest"])
 
 
 def create(conn: sqlite3.Connection, generation: int, *, schema: str = "main") -> None:
-    """Make the empty tables in a database that has none."""
+    """Create the empty tables in a database that has none."""
     for statement in _SCHEMA.format(s=schema).split(";"):
         if statement.strip():
             conn.execute(statement)
@@ -124,7 +128,7 @@ def create(conn: sqlite3.Connection, generation: int, *, schema: str = "main") -
 
 
 def about(conn: sqlite3.Connection, *, schema: str = "main") -> dict[str, int]:
-    """What an index says of itself; empty for a file that is none."""
+    """Return the values of the table `about`, or an empty dict if the file is no index."""
     sql = f"SELECT 1 FROM {schema}.sqlite_schema WHERE name = 'about'"
     if conn.execute(sql).fetchone() is None:
         return {}
@@ -136,24 +140,30 @@ def set_about(conn: sqlite3.Connection, key: str, value: int, *, schema: str = "
 
 
 def set_mark(conn: sqlite3.Connection, mark: IndexedState, *, schema: str = "main") -> None:
-    """Write how far the index is; in the transaction that brought it there."""
+    """Write the state of the index.
+
+    Call it in the transaction that brings the index to this state.
+    """
     set_about(conn, "next_seq", mark.next_seq, schema=schema)
     set_about(conn, "removals", mark.removals, schema=schema)
     set_about(conn, "digest", mark.digest, schema=schema)
 
 
 REMEMBERED: Final = 100_000
-"""Removals remembered at most, some 100 MB: for a bulk rebuild, or while a disk is full."""
+"""Most remembered removals, about 100 MB. They matter during a bulk rebuild or with a full disk."""
 
 
 class Removals:
-    """Removed events by number; lives in the writer thread."""
+    """Removed events by removal number. Belongs to the writer thread."""
 
     def __init__(self) -> None:
         self._noted: dict[int, tuple[int, Event]] = {}
 
     def note(self, conn: sqlite3.Connection, events: Sequence[Event]) -> None:
-        """Remember events that are about to be removed; the store has counted them already."""
+        """Remember events that are about to be removed.
+
+        The store has already added them to its number of removals.
+        """
         by_id = {bytes.fromhex(event.id): event for event in events}
         rows = list(rows_in(conn, "SELECT id, seq FROM event WHERE id IN", list(by_id)))
         seqs: dict[bytes, int] = dict(rows)
@@ -165,7 +175,10 @@ class Removals:
             del self._noted[number]
 
     def between(self, read: IndexedState, now: IndexedState) -> list[Event] | None:
-        """What was stored at `read` and was removed since; None where that is not all known."""
+        """Return the events that were stored at state `read` and removed before state `now`.
+
+        Returns None if not all of them are known.
+        """
         if not 0 <= now.removals - read.removals <= len(self._noted):
             return None
         noted = [self._noted.get(n) for n in range(read.removals + 1, now.removals + 1)]

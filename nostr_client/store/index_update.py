@@ -1,9 +1,9 @@
-"""How each event that comes or goes changes `index.db`, after the transaction that does it.
+"""Apply stored and removed events to `index.db`, after the transaction that stores or removes them.
 
-The tables depend on what is stored alone, not on the order in which it came, so that an index
-that followed along and one that was built in bulk are equal. The exception is `hot.registers`:
-registers cannot shrink, so the ones of a target that lost an author are marked `dirty`, and are
-at least what they should be until they are read again.
+The tables depend only on the stored events, not on the order of their arrival. An index that
+follows commits equals an index that was built in bulk. The exception is `hot.registers`, because
+registers cannot shrink. If a target loses an author, its registers are marked `dirty`. Dirty
+registers may be too high until they are computed again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class QueryTarget(NamedTuple):
-    """What a canonical question is about: events of one kind that carry one tag."""
+    """Target of a canonical question: events of one kind with one tag."""
 
     name: str
     value: str
@@ -35,7 +35,7 @@ class QueryTarget(NamedTuple):
 
 
 KNOWN_COLD = 100_000
-"""Targets whose number of events is remembered while it is below HOT, about 30 MB."""
+"""Most targets below HOT whose number of events is remembered, about 30 MB."""
 
 _COUNT = "SELECT count(*) FROM (SELECT 1 FROM tag WHERE h = ? AND kind = ? LIMIT ?)"
 _PER_AUTHOR = "SELECT a, count(*) FROM tag WHERE h = ? AND kind = ? GROUP BY a"
@@ -68,12 +68,15 @@ _HOT_HASHES = (
 
 
 def least() -> int:
-    """The events from which the index of a store keeps a target; a file may say `hot` of itself."""
+    """Return the least number of events of a hot target.
+
+    The value `hot` in `about` of a file may differ from it.
+    """
     return HOT
 
 
 class Updater:
-    """Applies events to the tables; lives in the writer thread."""
+    """Applies events to the tables. Belongs to the writer thread."""
 
     def __init__(self, hasher: TagHasher) -> None:
         self._hasher = hasher
@@ -82,7 +85,10 @@ class Updater:
         self._authors: dict[str, int] = {}
 
     def load(self, conn: sqlite3.Connection) -> None:
-        """Read which targets are hot; also after a transaction that was undone."""
+        """Read which targets are hot.
+
+        Call it also after an undone transaction.
+        """
         rows = conn.execute(f"SELECT name, value, kind, t FROM {ALIAS}.hot")
         self._hot = {QueryTarget(name, value, kind): t for name, value, kind, t in rows}
         self._cold.clear()
@@ -95,11 +101,13 @@ class Updater:
         *,
         scan: bool = False,
     ) -> None:
-        """Bring the tables to what is stored now: events that came, in parts, and that went.
+        """Apply added events, in parts, and removed events to the tables.
 
-        Everything is committed already, so the tag rows are those of the end, and a target that
-        became hot is read once, when all events are counted. `scan`: there are so many events that
-        one pass over the tag index is cheaper than a look for each target.
+        All changes are already committed, so the tag rows show the final state. A target that
+        became hot is read once, after all events are counted.
+
+        `scan`: one pass over the tag index is cheaper than a read for each target, because there
+        are many events.
         """
         fresh: Counter[QueryTarget] = Counter()
         for events in came:
@@ -133,7 +141,10 @@ class Updater:
     def _join_hot(
         self, conn: sqlite3.Connection, events: Sequence[Event], numbers: dict[str, int]
     ) -> Counter[QueryTarget]:
-        """Add events to the targets that are hot; the number of events of all others."""
+        """Add events to the targets that are hot.
+
+        Return the number of events of each other target.
+        """
         fresh: Counter[QueryTarget] = Counter()
         joined: dict[QueryTarget, Counter[int]] = {}
         for event in events:
@@ -158,7 +169,7 @@ class Updater:
             conn.execute(f"UPDATE {ALIAS}.hot SET registers = ? WHERE t = ?", (both, t))
 
     def _warm(self, conn: sqlite3.Connection, target: QueryTarget, number: int) -> None:
-        """A target below HOT got more events: is it hot now?"""
+        """Add events to a target below HOT, and promote the target if it is hot now."""
         known = self._cold.get(target)
         if known is None:
             (total,) = conn.execute(_COUNT, (self._h(target), target.kind, HOT)).fetchone()
@@ -173,7 +184,7 @@ class Updater:
         self._promote(conn, target)
 
     def _promote(self, conn: sqlite3.Connection, target: QueryTarget) -> None:
-        """Begin to keep a target, from the tag index as it stands."""
+        """Start to keep a target, from the present tag index."""
         per_author = conn.execute(_PER_AUTHOR, (self._h(target), target.kind)).fetchall()
         events = sum(n for _, n in per_author)
         (t,) = conn.execute(f"SELECT ifnull(max(t), 0) + 1 FROM {ALIAS}.hot").fetchone()
@@ -217,7 +228,7 @@ class Updater:
 
 
 def targets(event: Event) -> Iterator[QueryTarget]:
-    """The tracked targets of an event, each once."""
+    """Yield each tracked target of an event once."""
     kind = event.kind
     names = TRACKED_NAMES.get(kind)
     if names is None:
@@ -228,7 +239,7 @@ def targets(event: Event) -> Iterator[QueryTarget]:
 
 
 def registers_of(conn: sqlite3.Connection, target: QueryTarget, authors: Sequence[int]) -> bytes:
-    """The HLL registers of some authors for a target."""
+    """Return the HLL registers of some authors for a target."""
     offset = hll.offset({f"#{target.name}": [target.value]})
     if offset is None:
         return bytes(hll.M)

@@ -1,8 +1,8 @@
-"""Check the index of a store against its events: what it holds equals what is built from nothing.
+"""Check the index of a store against a rebuild from its events.
 
-An index that has missed events is no problem, as opening it replays or rebuilds it. An index
-is a problem where its mark is of a state that the store never had, or where it claims to be up to
-date and its rows are not what the events give.
+An index that lacks events is no problem, because opening the index updates or rebuilds it. There
+are two problems. The index may have the state of other events than the store's. Or the index has
+the present state, but its rows do not match the events.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _TRIES: Final = 5
-"""How often the two are read while the writer is between their commits."""
+"""Most reads of index and store while the writer is between their two commits."""
 
 
 def check_index(store: Path, hash_key: bytes) -> DifferenceLog:
-    """What is wrong with the index beside a store; nothing where there is none.
+    """Return the differences of the index beside a store.
 
-    Builds the tables again in a temporary file: about 25 s per million events. Raises StoreError.
+    Returns no differences if there is no index. Rebuilds the tables in a temporary file, in about
+    25 s for a million events. Raises StoreError.
     """
     try:
         with closing(
@@ -57,7 +58,8 @@ def _check(conn: sqlite3.Connection, hasher: TagHasher) -> DifferenceLog:
     for _ in range(_TRIES):
         conn.execute("BEGIN")
         try:
-            # The index first: its snapshot is then no newer than that of the events.
+            # Read the index first, so that its snapshot is not newer than the snapshot of the
+            # events.
             about = schema.about(conn, schema=LIVE)
             read, now = IndexedState.of_index(about), IndexedState.of_store(conn)
             if read == now and is_usable(about):
@@ -72,7 +74,7 @@ def _check(conn: sqlite3.Connection, hasher: TagHasher) -> DifferenceLog:
 
 
 def _impossible(conn: sqlite3.Connection, read: IndexedState, now: IndexedState) -> str:
-    """Why an index that is not at the store's state cannot be on its way there, or ""."""
+    """Return why an index cannot reach the store's state by catching up, or ""."""
     if read.next_seq > now.next_seq or read.removals > now.removals:
         return "is ahead of its events"
     later = digest.compute(conn, read.next_seq)

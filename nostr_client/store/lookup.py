@@ -1,4 +1,7 @@
-"""Small reads by list: a statement of fixed length for each chunk, so that SQLite keeps it."""
+"""Read rows by a list of values.
+
+Statements have a few fixed lengths, so that SQLite's statement cache keeps them.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,16 @@ if TYPE_CHECKING:
 
 
 SIZES = (4, 16, 64, 256)
-"""Lengths of the list in a statement: few enough that all stay prepared."""
+"""Lengths of the list in a statement. There are few, so that all statements stay prepared."""
 
 CHUNK = SIZES[-1]
 
 
 def chunks(values: Sequence[Any]) -> Iterator[list[Any]]:
-    """The values in lists of a size of SIZES, each filled up with its own last value."""
+    """Split values into lists whose lengths are in SIZES.
+
+    A short list is filled up with its last value.
+    """
     for start in range(0, len(values), CHUNK):
         chunk = list(values[start : start + CHUNK])
         size = next(size for size in SIZES if size >= len(chunk))
@@ -25,7 +31,10 @@ def chunks(values: Sequence[Any]) -> Iterator[list[Any]]:
 
 
 def rows_in(conn: sqlite3.Connection, select: str, values: Sequence[Any]) -> Iterator[Any]:
-    """Rows of `select ... IN (values)`; `select` ends before the bracket. No order is kept."""
+    """Yield the rows of `select ... IN (values)`, in no particular order.
+
+    `select` ends before the bracket.
+    """
     for chunk in chunks(values):
         yield from conn.execute(f"{select} ({_MARKS[len(chunk)]})", chunk)
 
@@ -34,27 +43,30 @@ _MARKS = {size: ",".join("?" * size) for size in SIZES}
 
 
 CACHE_SIZE = 50_000
-"""Pubkeys remembered, about 10 MB; authors are never removed, so what is known stays true."""
+"""Most remembered pubkeys, about 10 MB. Authors are never removed, so entries stay valid."""
 
 _LAST = "SELECT ifnull(max(a), 0) FROM author"
 
 
 class Authors:
-    """The number of each pubkey (hex). Readers share one object, the writer has its own."""
+    """Number of each pubkey (hex).
+
+    All readers share one object. The writer has its own.
+    """
 
     def __init__(self) -> None:
         self._known: dict[str, int] = {}
         self._last = 0
 
     def check(self, conn: sqlite3.Connection) -> None:
-        """Forget all when a number that was given is gone: its transaction was undone."""
+        """Forget all numbers if the transaction of an assigned number was undone."""
         (last,) = conn.execute(_LAST).fetchone()
         if last < self._last:
             self._known = {}
             self._last = last
 
     def find(self, conn: sqlite3.Connection, pubkeys: Iterable[str]) -> dict[str, int]:
-        """Numbers of those pubkeys that have one."""
+        """Return the numbers of the pubkeys that have one."""
         wanted, known = set(pubkeys), self._known
         found = {key: known[key] for key in wanted if key in known}
         missing = [bytes.fromhex(key) for key in wanted if key not in found]
@@ -66,7 +78,7 @@ class Authors:
         return found
 
     def create(self, conn: sqlite3.Connection, pubkeys: Sequence[str]) -> dict[str, int]:
-        """Give numbers to pubkeys that have none yet."""
+        """Assign numbers to pubkeys that have none."""
         (last,) = conn.execute(_LAST).fetchone()
         fresh = {key: last + 1 + index for index, key in enumerate(pubkeys)}
         rows = [(a, bytes.fromhex(key)) for key, a in fresh.items()]
@@ -77,5 +89,5 @@ class Authors:
 
     def _remember(self, fresh: dict[str, int]) -> None:
         if len(self._known) + len(fresh) > CACHE_SIZE:
-            self._known = {}  # a new one: another thread may be reading the old one
+            self._known = {}  # a new dict, because another thread may read the old one
         self._known.update(fresh)

@@ -1,4 +1,4 @@
-"""Totals of a store, its upkeep, and events that are taken out with every row about them."""
+"""Compute the totals of a store, remove events with all their rows, and maintain the file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _TAGS = "SELECT kind, created_at, seq, tags FROM event WHERE seq IN"
 
 
 def settle(conn: sqlite3.Connection, ids: Iterable[bytes]) -> None:
-    """Remember ids of verified events that a rule has done away with."""
+    """Remember ids of verified events that a rule refused or removed."""
     conn.executemany("INSERT OR IGNORE INTO settled VALUES (?)", [(id_,) for id_ in ids])
 
 
@@ -43,9 +43,9 @@ def remove(
     *,
     searchable: bool = False,
 ) -> None:
-    """Delete events by seq, each given once; the hooks see them before they are gone.
+    """Delete events by seq. Each seq occurs once.
 
-    Raises StoreCorrupt.
+    The hooks run before the events are deleted. Raises StoreCorrupt.
     """
     if on_remove:
         gone = read_events(
@@ -77,7 +77,10 @@ _KINDS = "SELECT kind, count(*) FROM event GROUP BY kind ORDER BY 2 DESC, 1"
 
 
 def stats(conn: sqlite3.Connection, now: int) -> StoreStats:
-    """Totals of the store; `bytes` are those of its pages in use and free."""
+    """Return the totals of the store.
+
+    `bytes` includes free pages.
+    """
     totals = conn.execute(_TOTALS, (now + SKEW,)).fetchone()
     events, authors, tags, ids, addresses, vanished, expiring, oldest, newest, future = totals
     (pages,) = conn.execute("PRAGMA page_count").fetchone()
@@ -100,18 +103,21 @@ def stats(conn: sqlite3.Connection, now: int) -> StoreStats:
 
 
 def has_search(conn: sqlite3.Connection) -> bool:
-    """True when the store was made with a text index."""
+    """Return whether the store has a text index."""
     sql = "SELECT 1 FROM sqlite_schema WHERE name = ?"
     return conn.execute(sql, (SEARCH,)).fetchone() is not None
 
 
 def expired(conn: sqlite3.Connection, now: int) -> dict[int, bytes]:
-    """Events whose expiration has passed, seq to id."""
+    """Return the id of each expired event by its seq."""
     return dict(conn.execute("SELECT seq, id FROM event WHERE exp <= ?", (now,)))
 
 
 def fill_probe(conn: sqlite3.Connection) -> None:
-    """Write pages that hold nothing: a small write may fit into what a full disk left."""
+    """Write pages of zeros, as a test for free space.
+
+    A small write would prove nothing, because it may fit into free bytes of a full disk.
+    """
     sql = (
         "INSERT INTO meta VALUES (?, zeroblob(?)) ON CONFLICT DO UPDATE SET value = excluded.value"
     )
@@ -119,7 +125,7 @@ def fill_probe(conn: sqlite3.Connection) -> None:
 
 
 def drop_probe(conn: sqlite3.Connection) -> None:
-    """Give the pages of `fill_probe` back, to be used by others."""
+    """Free the pages of `fill_probe` for other writes."""
     conn.execute("DELETE FROM meta WHERE key = ?", (_PROBE,))
 
 

@@ -1,8 +1,8 @@
-"""Bring a file to the schemas that this program knows, or refuse it whole.
+"""Bring a file to the schemas that this program knows, or refuse the whole file.
 
-Each schema has version 1 only: it is created whole. A file records the schemas that it has in the
-table of sqlite-utils' migrations, so that a step to a next version can be one of those: that
-library is loaded only when a step must be applied, as its import takes longer than a command.
+Each schema has only version 1, which is created whole. A file records its schemas in the table of
+sqlite-utils' migrations. A later version can therefore use that library for a migration. The
+program loads the library only for a migration, because its import takes longer than a command.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 APPLICATION_ID: Final = 0x6E74_616C
-"""Marks a file as ours (`PRAGMA application_id`), so that no other program's file is changed."""
+"""Value of `PRAGMA application_id` in our files. It prevents a change of another program's file."""
 
 RECORDS: Final = "_sqlite_migrations"
 VERSION: Final = "version_1"
@@ -31,9 +31,10 @@ CREATE UNIQUE INDEX IF NOT EXISTS idx_{RECORDS}_migration_set_name
 
 
 class Schema(NamedTuple):
-    """Tables of one part of the program; `create` makes them in the caller's transaction.
+    """Tables of one part of the program. `create` makes them in the caller's transaction.
 
-    `also`: schemas that come with it; a file that was made before they existed gets them.
+    `also` are schemas that belong to it. A file that was created before these schemas existed gets
+    them.
     """
 
     name: str
@@ -42,7 +43,7 @@ class Schema(NamedTuple):
 
 
 def run_script(conn: sqlite3.Connection, script: str) -> None:
-    """Run statements inside the caller's transaction; `executescript` would commit it."""
+    """Run statements inside the caller's transaction. `executescript` would commit it."""
     for statement in script.split(";"):
         if statement.strip():
             conn.execute(statement)
@@ -51,8 +52,8 @@ def run_script(conn: sqlite3.Connection, script: str) -> None:
 def migrate(conn: sqlite3.Connection, schemas: Sequence[Schema]) -> None:
     """Create the schemas that the file lacks, with their records, in one transaction.
 
-    Raises SchemaTooNew when another version wrote one of them, StoreCorrupt when the file belongs
-    to another program; the file is then unchanged.
+    Raises SchemaTooNew if another version wrote one of them. Raises StoreCorrupt if the file
+    belongs to another program. After an error the file is unchanged.
     """
     conn.execute("BEGIN IMMEDIATE")
     try:
@@ -66,7 +67,10 @@ def migrate(conn: sqlite3.Connection, schemas: Sequence[Schema]) -> None:
 
 
 def create(conn: sqlite3.Connection, schemas: Sequence[Schema]) -> None:
-    """`migrate` in the caller's transaction, for a file that is known to be ours."""
+    """Create missing schemas like `migrate`, in the caller's transaction.
+
+    The caller knows that the file is ours.
+    """
     missing = _missing(conn, schemas)
     if missing:
         run_script(conn, _MAKE_RECORDS)
@@ -77,9 +81,10 @@ def create(conn: sqlite3.Connection, schemas: Sequence[Schema]) -> None:
 
 
 def check_current(conn: sqlite3.Connection, schemas: Sequence[Schema]) -> None:
-    """What a reader needs: our file with all schemas of this version, as it may create none.
+    """Check that the file is ours and has all schemas of this version.
 
-    Raises StoreCorrupt, SchemaTooNew or SchemaTooOld.
+    A reader needs this check, because a reader creates no tables. Raises StoreCorrupt, SchemaTooNew
+    or SchemaTooOld.
     """
     _check_ours(conn)
     for schema in _missing(conn, schemas):
@@ -90,7 +95,7 @@ def check_current(conn: sqlite3.Connection, schemas: Sequence[Schema]) -> None:
 
 
 def recorded(conn: sqlite3.Connection) -> dict[str, list[str]]:
-    """Versions that the file records, by schema."""
+    """Return the versions that the file records for each schema."""
     found: dict[str, list[str]] = {}
     if conn.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (RECORDS,)).fetchone():
         for schema, version in conn.execute(f"SELECT migration_set, name FROM {RECORDS}"):
@@ -99,7 +104,7 @@ def recorded(conn: sqlite3.Connection) -> dict[str, list[str]]:
 
 
 def _missing(conn: sqlite3.Connection, schemas: Sequence[Schema]) -> list[Schema]:
-    """The schemas that the file does not have. Raises SchemaTooNew."""
+    """Return the schemas that the file lacks. Raises SchemaTooNew."""
     found = recorded(conn)
     every = [one for schema in schemas for one in (schema, *schema.also)]
     for schema in every:

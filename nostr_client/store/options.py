@@ -1,4 +1,7 @@
-"""What can be tuned in a store: values with a unit and a reason each."""
+"""Define the options of a store.
+
+Each option has a unit and a reason for its default.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Reader connections in threads: each call sees one snapshot, and can be interrupted."""
+"""Run reads on connections in threads.
+
+Each call sees one snapshot and can be interrupted.
+"""
 
 from __future__ import annotations
 
@@ -20,28 +23,32 @@ T = TypeVar("T")
 
 
 STEPS_HERE: Final = 10_000
-"""Steps of SQLite's machine, about half a millisecond. A read in the caller's thread ends after
-once to twice as many, and runs in a thread of its own."""
+"""Steps of SQLite's virtual machine, about half a millisecond.
+
+A read in the caller's thread stops after one to two times as many steps. It then runs in a thread.
+"""
 
 SLOW_S: Final = 0.02
-"""Seconds of a read in the caller's thread that show a slow disk, where the disk was read."""
+"""Seconds of a read in the caller's thread from which the disk counts as slow, if it was used."""
 
 REST_S: Final = 1.0
 """Seconds after a slow read in which `look` reads nothing."""
 
 _LOOK_EVERY = 20_000
-"""Steps of SQLite's machine, about a millisecond, between two looks at `cancelled`: an interrupt
-from outside is lost when it falls between two statements."""
+"""Steps of SQLite's virtual machine, about a millisecond, between two checks of `cancelled`.
+
+An interrupt from outside is not enough, because it has no effect between two statements.
+"""
 
 
 class _Call:
-    """One read, and whether its caller went away."""
+    """One read. `cancelled` says that its caller was cancelled."""
 
     cancelled = False
 
 
 class Readers:
-    """A thread per connection; `read` waits for a free one in the executor's own queue."""
+    """Runs one thread for each connection. `read` waits in the executor's queue for a free one."""
 
     def __init__(
         self, conns: Sequence[sqlite3.Connection], here: sqlite3.Connection, *, name: str
@@ -59,11 +66,11 @@ class Readers:
         self._attached: dict[int, dict[str, str]] = {}
 
     def attach(self, alias: str, uri: str) -> None:
-        """Every connection has this database as `alias` from its next read on."""
+        """Attach a database as `alias` on every connection, from its next read on."""
         self._attach = {**self._attach, alias: uri}
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `work` in one snapshot. Cancelling interrupts the running statement."""
+        """Run `work` in one snapshot. Cancellation interrupts the running statement."""
         call = _Call()
         loop = asyncio.get_running_loop()
         try:
@@ -73,8 +80,10 @@ class Readers:
             raise
 
     async def read_here(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run a small work in the calling thread, or like `read` where another program holds the
-        file or the work is not small."""
+        """Run a small work in the calling thread.
+
+        If another program locks the file or the work is not small, run it like `read`.
+        """
         try:
             found = self._run_here(work)
         except sqlite3.Error as error:
@@ -85,7 +94,10 @@ class Readers:
         return found
 
     def look(self, work: Callable[[sqlite3.Connection], T | None]) -> T | None:
-        """Run a small work in the calling thread; None, too, where `read` must run it."""
+        """Run a small work in the calling thread.
+
+        Returns None also if the caller must use `read` instead.
+        """
         start, blocks = monotonic(), _disk_reads()
         if start < self._rests_until:
             return None
@@ -110,9 +122,12 @@ class Readers:
         return snapshot(self._here, bounded)
 
     def _is_long(self) -> bool:
-        """SQLite calls this after STEPS_HERE steps of a statement, those of its earlier runs
-        included: only a second call says that this read has taken as many. The statements that
-        begin and end the transaction go on."""
+        """Return whether the present read has taken too many steps.
+
+        SQLite calls this function after each STEPS_HERE steps of a statement. The first call
+        includes steps of earlier runs of the statement. Only a second call proves that this read
+        has taken as many. Statements that begin and end the transaction are never stopped.
+        """
         if self._left_here is None:
             return False
         self._left_here -= 1
@@ -137,14 +152,17 @@ class Readers:
             self._attached[id(conn)] = reattached(conn, has, wanted)
 
     def close(self) -> None:
-        """Wait for the running reads, then close the connections; blocks."""
+        """Wait for the running reads, then close the connections. Blocks."""
         self._threads.shutdown(wait=True)
         for conn in self._all:
             conn.close()
 
 
 def _disk_reads() -> int:
-    """Blocks that this thread has read from a disk so far; a busy machine alone reads none."""
+    """Return the number of blocks that this thread has read from a disk.
+
+    It distinguishes a slow disk from a busy machine.
+    """
     if sys.platform == "win32":
         return 0
     import resource
@@ -154,13 +172,16 @@ def _disk_reads() -> int:
 
 
 def _needs_a_thread(error: sqlite3.Error) -> bool:
-    """Whether a read in the caller's thread failed only because nothing waits there."""
+    """Return whether a read failed only because it may not wait in the caller's thread."""
     code = getattr(error, "sqlite_errorcode", None)
     return code == sqlite3.SQLITE_INTERRUPT or isinstance(store_error(error), StoreLocked)
 
 
 def reattach(conn: sqlite3.Connection, has: dict[str, str], wanted: dict[str, str]) -> None:
-    """Attach what is wanted under each alias, instead of what is there."""
+    """Attach each wanted database under its alias.
+
+    Replaces a different database that has the alias.
+    """
     for alias, uri in wanted.items():
         if has.get(alias) == uri:
             continue
@@ -172,8 +193,11 @@ def reattach(conn: sqlite3.Connection, has: dict[str, str], wanted: dict[str, st
 def reattached(
     conn: sqlite3.Connection, has: dict[str, str], wanted: dict[str, str]
 ) -> dict[str, str]:
-    """What is attached afterwards. A file that is gone is left out, and is tried again by the next
-    read: readers of events do not care, and a reader of the file gets an error."""
+    """Attach the wanted databases and return those that are attached.
+
+    A missing file is left out, and the next read tries again. Readers of events do not need the
+    file. A reader of the file gets an error.
+    """
     missing = set()
     for alias, uri in wanted.items():
         try:
@@ -186,7 +210,7 @@ def reattached(
 
 
 def snapshot(conn: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
-    """Run `work` inside one read transaction, so that its statements see the same moment."""
+    """Run `work` in one read transaction, so that all its statements see the same moment."""
     conn.execute("BEGIN")
     try:
         return work(conn)

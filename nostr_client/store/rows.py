@@ -1,4 +1,7 @@
-"""Events as rows and back: hex as bytes, tags as their JSON, keyed rows of the tag index."""
+"""Convert events to rows and back.
+
+Hex becomes bytes, tags become JSON, and indexed tags become keyed hashes.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +20,14 @@ if TYPE_CHECKING:
 
 
 LETTERS = frozenset(string.ascii_letters)
-"""The tag names that filters can ask for (NIP-01)."""
+"""The tag names that filters can contain (NIP-01)."""
 
 CACHE_SIZE = 100_000
-"""Hashes remembered, about 20 MB: a third of the tags name a few thousand people and notes."""
+"""Most remembered hashes, about 20 MB. A third of the tags name a few thousand people and notes."""
 
 
 class TagHasher:
-    """Hashes name and value to a signed 64-bit integer, which is what SQLite's INTEGER holds."""
+    """Hashes a tag's name and value to a signed 64-bit integer, the range of SQLite's INTEGER."""
 
     def __init__(self, key: bytes, *, bits: int = 64) -> None:
         self._state = blake2b(key=key, digest_size=8)
@@ -33,12 +36,15 @@ class TagHasher:
         self._cached = 0
 
     def __call__(self, name: str, value: str) -> int:
-        """The hash of one tag; `name` is one ASCII letter."""
+        """Return the hash of one tag. `name` is one ASCII letter."""
         found = self._cache[name].get(value)
         return self._compute(name, value) if found is None else found
 
     def of_tags(self, tags: Iterable[Sequence[str]]) -> set[int]:
-        """The distinct hashes of those tags that are indexed: one-letter names with a value."""
+        """Return the distinct hashes of the indexed tags.
+
+        Indexed are tags with a one-letter name and a value.
+        """
         of_name, compute, hashes = self._cache.get, self._compute, set()
         for tag in tags:
             known = of_name(tag[0])
@@ -68,18 +74,18 @@ EVENT_COLUMNS = "e.id, u.pubkey, e.created_at, e.kind, e.tags, e.content, e.sig"
 EVENT_TABLES = "event e JOIN author u ON u.a = e.a"
 
 PART_BYTES = 8 * 2**20
-"""Bytes of texts and blobs after which a list of rows ends: an event may have a megabyte."""
+"""Bytes of texts and blobs after which a list of rows ends. One event may have a megabyte."""
 
 INSERT_EVENT = "INSERT INTO event VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 INSERT_TAG = "INSERT INTO tag VALUES (?, ?, ?, ?, ?)"
 
-_hex = bytes.hex  # of bytes alone: a damaged column may hold a float, which has `hex` too
+_hex = bytes.hex  # bytes only: a damaged column may hold a float, which also has `hex`
 encode_tags = msgspec.json.Encoder().encode
 _decode_tags = msgspec.json.Decoder(tuple[tuple[str, ...], ...]).decode
 
 
 def decode_tags(raw: bytes) -> tuple[tuple[str, ...], ...]:
-    """The `tags` column of an event. Raises StoreCorrupt."""
+    """Return the tags of the column `tags`. Raises StoreCorrupt."""
     try:
         return _decode_tags(raw)
     except (msgspec.DecodeError, TypeError) as error:
@@ -87,7 +93,7 @@ def decode_tags(raw: bytes) -> tuple[tuple[str, ...], ...]:
 
 
 def read_event(row: Sequence[Any]) -> Event:
-    """The event of a row of EVENT_COLUMNS. Raises StoreCorrupt."""
+    """Return the event of a row of EVENT_COLUMNS. Raises StoreCorrupt."""
     id_, pubkey, created_at, kind, tags, content, sig = row
     check_numbers(created_at, kind)
     try:
@@ -105,18 +111,24 @@ def read_event(row: Sequence[Any]) -> Event:
 
 
 def check_numbers(created_at: object, kind: object) -> None:
-    """Raise StoreCorrupt unless both are integers: a damaged page may hold any type in a column."""
+    """Raise StoreCorrupt unless both are integers.
+
+    A column of a damaged page may have any type.
+    """
     if type(created_at) is not int or type(kind) is not int:
         raise StoreCorrupt("an event's row is damaged")
 
 
 def read_events(rows: Iterable[Sequence[Any]]) -> list[Event]:
-    """The events of rows of EVENT_COLUMNS. Raises StoreCorrupt."""
+    """Return the events of rows of EVENT_COLUMNS. Raises StoreCorrupt."""
     return [read_event(row) for row in rows]
 
 
 def in_parts(rows: Iterable[tuple[Any, ...]], most: int) -> Iterator[list[tuple[Any, ...]]]:
-    """Rows in lists of at most `most`; one ends sooner with the row that fills PART_BYTES."""
+    """Yield lists of at most `most` rows.
+
+    A list ends earlier after the row that fills PART_BYTES.
+    """
     part: list[tuple[Any, ...]] = []
     left = PART_BYTES
     for row in rows:
@@ -138,7 +150,7 @@ if TYPE_CHECKING:
 
 
 class TagRows:
-    """Gathers the rows of events; `of_tags` gives the hashes of an event's tags."""
+    """Collects the tag rows of events. `of_tags` returns the hashes of an event's tags."""
 
     def __init__(self, of_tags: Callable[[Tags], Collection[int]]) -> None:
         self._of_tags = of_tags
@@ -147,7 +159,7 @@ class TagRows:
         self._events: list[int] = []
 
     def add(self, event: Event, seq: int, a: int) -> None:
-        """The rows of one event; `a` is its author's number."""
+        """Add the rows of one event. `a` is its author's number."""
         hashes = self._of_tags(event.tags)
         if hashes:
             self._hashes.extend(hashes)
@@ -155,7 +167,7 @@ class TagRows:
             self._events.extend((event.created_at, seq, event.kind, a))
 
     def ordered(self) -> Iterator[TagRow]:
-        """Rows for INSERT_TAG, ascending by hash."""
+        """Yield rows for INSERT_TAG in ascending order of their hash."""
         hashes = np.array(self._hashes, np.int64)
         order = hashes.argsort(kind="stable")
         of_event = np.repeat(np.arange(len(self._counts)), self._counts)[order]

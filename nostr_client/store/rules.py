@@ -1,7 +1,7 @@
-"""What a store keeps: replace, delete, expire and vanish, as functions of values alone.
+"""Decide which events a store keeps: replacement, deletion, expiration and vanishing.
 
-Sources: NIP-01 (replaceable and addressable events, ties), NIP-09 (deletion requests), NIP-40
-(expiration), NIP-62 (request to vanish).
+The functions are pure. Sources: NIP-01 (replaceable and addressable events, ties), NIP-09 (deletion
+requests), NIP-40 (expiration), NIP-62 (request to vanish).
 """
 
 from __future__ import annotations
@@ -18,16 +18,19 @@ if TYPE_CHECKING:
     from nostr_client.codecs.event import Event
 
 SKEW: Final = 900
-"""Seconds that an honest clock may be ahead; what is dated later never moves a cursor."""
+"""Seconds that a correct clock may be ahead. An event with a later date never moves a cursor."""
 
 ALL_RELAYS: Final = "ALL_RELAYS"
-"""The `relay` value of NIP-62 that speaks to every relay and store."""
+"""The `relay` value of NIP-62 that addresses every relay and store."""
 
 _HEX: Final = frozenset("0123456789abcdef")
 
 
 class Version(NamedTuple):
-    """Which of two events of one replaceable or address wins: later, then the lowest id."""
+    """Rank of an event among the versions of its address.
+
+    The later version wins. If the times are equal, the version with the lower id wins.
+    """
 
     created_at: int
     id: str
@@ -39,7 +42,7 @@ class Version(NamedTuple):
 
 
 class Coordinate(NamedTuple):
-    """Which event a replaceable (`d` is "") or addressable event is a version of."""
+    """Address of a replaceable or addressable event. `d` is "" for a replaceable event."""
 
     kind: int
     pubkey: str
@@ -47,37 +50,37 @@ class Coordinate(NamedTuple):
 
 
 class Deletion(NamedTuple):
-    """What one kind 5 event asks for: ids and addresses, all of its own author."""
+    """Ids and addresses that one kind 5 event asks to delete. The addresses are its author's."""
 
     ids: tuple[str, ...]
     addresses: tuple[Coordinate, ...]
 
 
 class PriorState(NamedTuple):
-    """What the store knows that bears on one arriving event."""
+    """State of the store that matters for one new event."""
 
     held: bool = False
-    """The event itself is there."""
+    """Whether the event itself is stored."""
     deleted: bool = False
-    """One of its owners deleted its id."""
+    """Whether one of its owners deleted its id."""
     deleted_until: int | None = None
-    """Its author deleted the versions of its address up to this time."""
+    """Time up to which its author deleted the versions of its address."""
     vanished_until: int | None = None
-    """Its author, or the receiver of this gift wrap, vanished up to this time."""
+    """Time up to which its author, or the receiver of this gift wrap, vanished."""
     current: Version | None = None
-    """The version of its address that is held."""
+    """The stored version of its address."""
 
 
 NOTHING: Final = PriorState()
 
 
 def judge(event: Event, known: PriorState, now: int) -> SaveOutcome:
-    """What becomes of an arriving event, given what is known at `now` (Unix seconds)."""
+    """Return the outcome of a new event for the state `known` at `now` (Unix seconds)."""
     return SaveOutcome(event.id, *verdict(event, known, expiration(event), now))
 
 
 def verdict(event: Event, known: PriorState, ends: int | None, now: int) -> tuple[SaveStatus, str]:
-    """As `judge`, for those who have the event's expiration already: status and reason."""
+    """Return status and reason like `judge`, for an event whose expiration is known."""
     if kinds.is_ephemeral(event.kind):
         return _PASSED if ends is None or ends > now else _EXPIRED
     if known is not NOTHING:
@@ -107,9 +110,10 @@ def _refused(event: Event, known: PriorState) -> tuple[SaveStatus, str] | None:
 
 
 def why_gone(event: Event, status: SaveStatus) -> str:
-    """Why an event that is DELETED or VANISHED is not kept: who asked for that.
+    """Return who asked to delete the event, or asked to vanish.
 
-    Of a gift wrap it may have been the recipient, and what is kept of the request does not say.
+    For a gift wrap this may be its author or its recipient. The stored rows do not record which
+    one.
     """
     who = "author or its recipient" if event.kind == kinds.GIFT_WRAP else "author"
     asked = "for its deletion" if status is SaveStatus.DELETED else "to vanish"
@@ -130,22 +134,22 @@ def _deleted(event: Event, known: PriorState) -> bool:
 
 
 def is_deletable(kind: int) -> bool:
-    """False for deletion requests (NIP-09) and requests to vanish (NIP-62)."""
+    """Return False for deletion requests (NIP-09) and requests to vanish (NIP-62), else True."""
     return kind not in (kinds.DELETION, kinds.VANISH)
 
 
 def version(event: Event) -> Version:
-    """How the event ranks among the versions of its address."""
+    """Return the rank of an event among the versions of its address."""
     return Version(event.created_at, event.id)
 
 
 def d_of(event: Event) -> str | None:
-    """The `d` under which only one version is kept, "" for replaceable kinds, None for others.
+    """Return the `d` of an event's address: "" for a replaceable kind, None for other kinds.
 
-    Of several `d` tags the first counts, and one without a value is "".
+    Only the first `d` tag counts. A `d` tag without a value is "".
     """
     kind = event.kind
-    if 3 < kind < 10_000:  # nearly every event, and this is asked for every event
+    if 3 < kind < 10_000:  # fast path for nearly every event
         return None
     if kinds.is_replaceable(kind):
         return ""
@@ -156,9 +160,9 @@ def d_of(event: Event) -> str | None:
 
 
 def expiration(event: Event) -> int | None:
-    """When the event ends by its first `expiration` tag (Unix seconds); None: never, or no time.
+    """Return the time of the first `expiration` tag in Unix seconds, or None without a valid time.
 
-    Later than the largest time that a store can hold is that time.
+    A time above the largest storable time becomes that time.
     """
     for tag in event.tags:
         if tag[0] == "expiration":
@@ -173,7 +177,10 @@ def _time(text: str) -> int | None:
 
 
 def deletion(event: Event) -> Deletion:
-    """What a kind 5 event asks for: its `e` ids, and those `a` addresses that are its author's."""
+    """Return what a kind 5 event asks to delete.
+
+    These are its `e` ids, and the `a` addresses that belong to its author.
+    """
     ids = dict.fromkeys(value for value in event.tag_values("e") if is_id(value))
     found = (parse_address(value) for value in event.tag_values("a"))
     own = dict.fromkeys(a for a in found if a is not None and a.pubkey == event.pubkey)
@@ -181,9 +188,9 @@ def deletion(event: Event) -> Deletion:
 
 
 def parse_address(text: str) -> Coordinate | None:
-    """`kind:pubkey:d` of a replaceable or addressable kind, where `d` may hold colons; else None.
+    """Parse `kind:pubkey:d` of a replaceable or addressable kind. Return None for other texts.
 
-    Replaceable kinds are written with an empty `d`, or with none at all.
+    `d` may contain colons. For a replaceable kind, `d` is empty or absent.
     """
     kind, _, rest = text.partition(":")
     pubkey, _, d = rest.partition(":")
@@ -196,27 +203,30 @@ def parse_address(text: str) -> Coordinate | None:
 
 
 def is_id(text: str) -> bool:
-    """Whether a text is 64 lower-case hex digits, as ids and public keys are."""
+    """Return whether a text is 64 lower-case hex digits, like an id or a public key."""
     return len(text) == 64 and _HEX.issuperset(text)
 
 
 def vanishes_here(event: Event, urls: Collection[str]) -> bool:
-    """True when a kind 62 event speaks to all relays, or to one of ours (normalised URLs)."""
+    """Return whether a kind 62 event addresses all relays or one of `urls` (normalised URLs)."""
     named = event.tag_values("relay")
     return any(value == ALL_RELAYS or relay_url.normal_or_none(value) in urls for value in named)
 
 
 def wrapped_for(event: Event) -> Iterator[str]:
-    """Whom a gift wrap is for: who vanishes takes these with them (NIP-62, NIP-59)."""
+    """Yield the recipients of a gift wrap.
+
+    A recipient who vanishes removes the gift wrap too (NIP-62, NIP-59).
+    """
     return event.tag_values("p") if event.kind == kinds.GIFT_WRAP else iter(())
 
 
 def owners(event: Event) -> tuple[str, ...]:
-    """The public keys whose requests to delete an id or to vanish remove the event.
+    """Return the public keys whose requests to delete an id or to vanish remove the event.
 
-    These are its author and, as the author of a gift wrap is a key that nobody keeps, the
-    recipients of a gift wrap (NIP-09, NIP-59, NIP-62).
+    These are its author and, for a gift wrap, its recipients (NIP-09, NIP-59, NIP-62). The author
+    of a gift wrap is a key that nobody keeps.
     """
-    if event.kind != kinds.GIFT_WRAP:  # nearly every event
+    if event.kind != kinds.GIFT_WRAP:  # fast path for nearly every event
         return (event.pubkey,)
     return (event.pubkey, *wrapped_for(event))

@@ -1,4 +1,4 @@
-"""The writing of a batch: judged event by event in memory, written in a few large statements."""
+"""Save a batch of events: decide about each event in memory, then write with a few statements."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ class StoredVersion(NamedTuple):
 
 
 class BatchLookup:
-    """Read once for a batch, then kept in step with what the batch itself changes."""
+    """Facts about a batch.
+
+    They are read once for the batch. Changes by the batch itself update them.
+    """
 
     def __init__(self, conn: sqlite3.Connection, events: Sequence[Event], authors: Authors) -> None:
         self._conn = conn
@@ -56,7 +59,7 @@ class BatchLookup:
         """The ids of the batch, in its order."""
         self.held = held_ids(conn, ids)
         self.doomed: dict[int, bytes] = {}
-        """Stored events that this batch removes, seq to id."""
+        """Id by seq of the stored events that this batch removes."""
         id_tombs, self._addr_tombs, vanished = conn.execute(_ANY).fetchone()
         if vanished or id_tombs:
             pubkeys = {key for event in events for key in owners(event)}
@@ -69,8 +72,9 @@ class BatchLookup:
         self._vanished = _vanished(conn, self.authors) if vanished else {}
 
     def about(self, event: Event) -> PriorState:
-        """What bears on an event of which every one is kept."""
-        if event.id not in self._dead_ids and not self._vanished:  # nearly every event
+        """Return the state that matters for an event without an address."""
+        # fast path for nearly every event
+        if event.id not in self._dead_ids and not self._vanished:
             return NOTHING
         return PriorState(
             deleted=self._is_dead(event),
@@ -80,7 +84,10 @@ class BatchLookup:
     def about_version(
         self, event: Event, address: Coordinate, current: Version | None
     ) -> PriorState:
-        """What bears on a version of an address; `current` is the one to beat."""
+        """Return the state that matters for a version of an address.
+
+        `current` is the version that the event must beat.
+        """
         return PriorState(
             deleted=self._is_dead(event),
             deleted_until=self._deleted_until(address),
@@ -89,7 +96,7 @@ class BatchLookup:
         )
 
     def current(self, address: Coordinate) -> StoredVersion | None:
-        """The stored version of an address, unless this batch removes it."""
+        """Return the stored version of an address, unless this batch removes it."""
         a = self.authors.get(address.pubkey)
         row = a and self._conn.execute(_CURRENT, (a, address.kind, address.d)).fetchone()
         if not row or row[0] in self.doomed:
@@ -97,13 +104,16 @@ class BatchLookup:
         return StoredVersion(row[0], Version(row[1], row[2].hex()))
 
     def doom(self, rows: Iterable[tuple[int, bytes]]) -> None:
-        """These stored events (seq, id) go with this batch."""
+        """Note stored events, given as (seq, id), that this batch removes."""
         for seq, id_ in rows:
             self.doomed[seq] = id_
             self.held.discard(id_.hex())
 
     def bury(self, pubkey: str, ids: Iterable[str]) -> list[tuple[int, bytes]]:
-        """Block ids for the events that `pubkey` owns; returns those stored, to be doomed."""
+        """Block ids of events that `pubkey` owns.
+
+        Return those of the events that are stored and must be removed, as (seq, id).
+        """
         wanted = list(ids)
         self._dead.update((id_, pubkey) for id_ in wanted)
         self._dead_ids.update(wanted)
@@ -118,13 +128,13 @@ class BatchLookup:
         ]
 
     def bury_until(self, address: Coordinate, until: int) -> None:
-        """Block versions of an address up to a time; the newest bound stands."""
+        """Block versions of an address up to a time. The latest time of several blocks applies."""
         self._addr_tombs = True
         self._dead_until[address] = max(until, self._dead_until.get(address, 0))
         block_address(self._conn, self.authors[address.pubkey], address, until)
 
     def vanish(self, pubkey: str, until: int) -> None:
-        """Block everything of an author up to a time; the newest bound stands."""
+        """Block all events of an author up to a time. The latest time of several blocks applies."""
         self._vanished[pubkey] = max(until, self._vanished.get(pubkey, 0))
         block_author(self._conn, self.authors[pubkey], until)
 
@@ -147,12 +157,12 @@ class BatchLookup:
 
 
 def block_ids(conn: sqlite3.Connection, a: int, ids: Iterable[bytes]) -> None:
-    """Block ids for the events that author `a` owns."""
+    """Block ids of events that author `a` owns."""
     conn.executemany("INSERT OR IGNORE INTO tomb_id VALUES (?, ?)", [(id_, a) for id_ in ids])
 
 
 def block_address(conn: sqlite3.Connection, a: int, address: Coordinate, until: int) -> None:
-    """Block versions of an address of author `a` up to a time; the newest bound stands."""
+    """Block versions of an address of author `a` up to a time. The latest time applies."""
     conn.execute(
         "INSERT INTO tomb_addr VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE"
         " SET until = max(until, excluded.until)",
@@ -161,7 +171,7 @@ def block_address(conn: sqlite3.Connection, a: int, address: Coordinate, until: 
 
 
 def block_author(conn: sqlite3.Connection, a: int, until: int) -> None:
-    """Block everything of author `a` up to a time; the newest bound stands."""
+    """Block all events of author `a` up to a time. The latest time applies."""
     conn.execute(
         "INSERT INTO vanished VALUES (?, ?) ON CONFLICT DO UPDATE"
         " SET until = max(until, excluded.until)",
@@ -170,7 +180,7 @@ def block_author(conn: sqlite3.Connection, a: int, until: int) -> None:
 
 
 def held_ids(conn: sqlite3.Connection, ids: Sequence[bytes]) -> set[str]:
-    """Those of some ids whose events are stored, in hex."""
+    """Return the given ids whose events are stored, in hex."""
     return {id_.hex() for (id_,) in rows_in(conn, "SELECT id FROM event WHERE id IN", ids)}
 
 
@@ -180,7 +190,7 @@ def _dead(
     events: Sequence[Event],
     authors: dict[str, int],
 ) -> set[tuple[str, str]]:
-    """Ids of the batch that an owner deleted, as (id, the owner's pubkey)."""
+    """Return the ids of the batch that an owner deleted, as (id, pubkey of the owner)."""
     rows = rows_in(conn, "SELECT id, a FROM tomb_id WHERE id IN", ids)
     buried = {(id_.hex(), a) for id_, a in rows}
     if not buried:
@@ -194,7 +204,7 @@ def _dead(
 
 
 def _is_wrapped_for(pubkey: str, kind: int, tags: bytes) -> bool:
-    """Whether a stored event is a gift wrap for this public key."""
+    """Return whether a stored event is a gift wrap for this public key."""
     if kind != kinds.GIFT_WRAP:
         return False
     return any(tag[0] == "p" and tag[1:2] == (pubkey,) for tag in decode_tags(tags))
@@ -226,11 +236,13 @@ _SET_SEQ = "UPDATE meta SET value = ? WHERE key = ?"
 
 
 class Saver:
-    """Saves batches inside the writer's transaction; belongs to the writer thread.
+    """Saves batches inside the writer's transaction. Belongs to the writer thread.
 
-    `urls`: normalised addresses that this store answers for, for NIP-62. `on_batch` hooks run in
-    the same transaction with every event of the batch and its outcome, `on_remove` hooks with
-    events about to be removed; what a hook raises undoes the batch.
+    - `urls`: normalised relay addresses that requests to vanish (NIP-62) may name.
+    - `on_batch`: hooks that get every event of the batch with its outcome, in the same transaction.
+    - `on_remove`: hooks that get events before their removal.
+
+    An error of a hook undoes the batch.
     """
 
     def __init__(
@@ -253,7 +265,10 @@ class Saver:
     def save(
         self, conn: sqlite3.Connection, events: Sequence[Event], now: int
     ) -> list[SaveOutcome]:
-        """Judge and write; one outcome per event, in order."""
+        """Decide about the events and write them.
+
+        Return one outcome for each event, in order.
+        """
         self.authors.check(conn)
         batch = _Batch(self, conn, events)
         for index, event in enumerate(events):
@@ -266,7 +281,7 @@ class Saver:
         return batch.outcomes
 
     def remove(self, conn: sqlite3.Connection, seqs: Collection[int]) -> None:
-        """Take events out, with the hooks."""
+        """Remove events, and call the hooks."""
         if not seqs:
             return
         conn.execute(_COUNT_REMOVALS, (len(seqs), REMOVALS))
@@ -275,7 +290,7 @@ class Saver:
 
 
 class PendingEvent(msgspec.Struct, frozen=True, gc=False):
-    """An event that will be written: its place in the batch, and two of its columns."""
+    """Event that will be written: its index in the batch, and two of its columns."""
 
     place: int
     event: Event
@@ -284,7 +299,7 @@ class PendingEvent(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Batch:
-    """One batch on its way: outcomes so far, and what will be written at its end."""
+    """One batch: its outcomes so far, and the events to write at its end."""
 
     def __init__(self, saver: Saver, conn: sqlite3.Connection, events: Sequence[Event]) -> None:
         self._saver = saver
@@ -296,7 +311,7 @@ class _Batch:
         self.outcomes: list[SaveOutcome] = []
 
     def arrive(self, index: int, event: Event, now: int) -> None:
-        """Judge one event against what is stored and what came before it in the batch."""
+        """Decide about one event, given the stored events and the earlier events of the batch."""
         facts, id_ = self._facts, event.id
         if id_ in facts.held or id_ in self._pending:
             self.outcomes.append(SaveOutcome(id_, SaveStatus.DUPLICATE))
@@ -342,7 +357,10 @@ class _Batch:
             self._facts.doom([(held.seq, bytes.fromhex(held.version.id))])
 
     def _drop(self, id_: str, status: SaveStatus, reason: str = "") -> None:
-        """Take back an event of this batch that was to be stored; by default an owner asked so."""
+        """Withdraw an event of this batch.
+
+        The default reason is that an owner asked for it.
+        """
         one = self._pending.pop(id_)
         self.outcomes[one.place] = SaveOutcome(
             id_, status, reason or rules.why_gone(one.event, status)
@@ -386,7 +404,10 @@ class _Batch:
                     self._drop(id_, SaveStatus.VANISHED)
 
     def _concerning(self, pubkey: str) -> list[str]:
-        """Ids of this batch that go when somebody vanishes; noted from the first one who does."""
+        """Return the ids of this batch that a request of `pubkey` to vanish removes.
+
+        The first request to vanish starts to collect ids by owner.
+        """
         if self._by_person is None:
             self._by_person = {}
             for one in self._pending.values():
@@ -405,7 +426,7 @@ class _Batch:
         return known[pubkey]
 
     def write(self) -> None:
-        """Remove what goes, insert what stays: sorted, a few statements for all of it."""
+        """Remove and insert all events of the batch, in order, with a few statements."""
         self._saver.remove(self._conn, self._facts.doomed)
         settle(self._conn, self._facts.doomed.values())
         left_out = (bytes.fromhex(o.id) for o in self.outcomes if o.status in _SETTLED)
@@ -432,7 +453,7 @@ class _Batch:
             search.add(self._conn, enumerate((one.event for one in self._pending.values()), first))
 
     def _rows(self, first: int, authors: dict[str, int], tags: TagRows) -> Iterator[EventRow]:
-        """The rows of events, one at a time; those of their tags gather on the way."""
+        """Yield the rows of events one at a time, and add their tags to `tags`."""
         raw_ids = self._facts.raw_ids
         for seq, one in enumerate(self._pending.values(), first):
             event, a = one.event, authors[one.event.pubkey]

@@ -1,13 +1,15 @@
-"""The tables of `store.db`.
+"""Define the tables of `store.db`.
 
-`event.seq` is given in the order of arrival and never twice, so "what came after" is a number.
-`tag.h` is a keyed hash of name and value (`rows`): eight bytes in place of sixty-four. `tag`
-carries kind and author, so counts, registers and limits are answered by its key range alone; the
-kind stands before the time in its key, because a request for a tag names kinds too, and
-counting one kind then passes over no row of another.
-`settled` has the ids of verified events that a rule left out or took away: a sync that asked for
-them again would get them again, for ever. `tomb_id` cannot serve for that: anybody may ask for
-the deletion of an id that is not theirs.
+`event.seq` follows the order of arrival and is never used twice. A number is therefore enough to
+find later events. `tag.h` is a keyed hash of name and value (`rows`), with 8 bytes instead of 64.
+
+`tag` includes kind and author, so that its key range alone answers counts, registers and limits. In
+its key the kind comes before the time. Requests for a tag also name kinds, so a count of one kind
+reads no rows of other kinds.
+
+`settled` has the ids of verified events that a rule refused or removed. Without it, each sync would
+download them again. `tomb_id` cannot replace it, because everybody may ask for the deletion of
+another author's id.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 HASH_KEY = "tag_hash_key"
 NEXT_SEQ = "next_seq"
 REMOVALS = "removals"
-"""Events taken out so far."""
+"""Number of events removed so far."""
 INDEX_GENERATION = "index_generation"
 SEARCH = "search"
 

@@ -1,10 +1,13 @@
-"""Words in contents (NIP-50), by SQLite's FTS5 over trigrams: parts of words and CJK work.
+"""Search words in contents (NIP-50) with SQLite's FTS5 over trigrams.
 
-Every word must occur, in any place and case. The `key:value` extensions that NIP-50 defines are
-ignored, as it asks of those who do not support them; any other word with a colon is text, as
-in `std::vector` or `mailto:`. Results come newest first, like those of any other filter.
-Words of one or two characters are no trigram: they are looked for in the events that the rest of
-the filter leaves, which without any longer word is all of them.
+Trigrams also find parts of words and CJK text. Every word of a search must occur, in any order and
+case. The search ignores the `key:value` extensions of NIP-50, as NIP-50 requires if they are not
+supported. Any other word with a colon is text, such as `std::vector` or `mailto:`. Results are in
+the usual order, newest first.
+
+Words of one or two characters have no trigram. They are searched in the contents of all events that
+match the other words and conditions. Without a longer word or another condition, these are all
+events.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
     from nostr_client.codecs.event import Event
 
 ENCRYPTED = frozenset({4, SEAL, GIFT_WRAP})
-"""Kinds whose contents nobody can search."""
+"""Kinds whose contents are encrypted and not indexed."""
 
 _KINDS = ",".join(map(str, sorted(ENCRYPTED)))
 _INSERT = "INSERT INTO search (rowid, content) VALUES (?, ?)"
@@ -30,7 +33,7 @@ _REMOVE = "INSERT INTO search (search, rowid, content) VALUES ('delete', ?, ?)"
 _TRIGRAM = 3
 
 EXTENSIONS = frozenset({"include", "domain", "language", "sentiment", "nsfw"})
-"""The words that NIP-50 defines before a colon."""
+"""The keys that NIP-50 defines for extensions."""
 
 
 def _create(conn: sqlite3.Connection) -> None:
@@ -50,7 +53,10 @@ class SearchConditions(NamedTuple):
 
 
 def wanted(text: str) -> SearchConditions:
-    """What a filter's `search` asks for; no conditions at all when it names no word."""
+    """Return the conditions of a filter's `search`.
+
+    There are no conditions if the text has no word.
+    """
     words = [word for word in text.split() if not _is_extension(word)]
     long = " ".join(f'"{_quoted(word)}"' for word in words if len(word) >= _TRIGRAM)
     short = [word.casefold() for word in words if len(word) < _TRIGRAM]
@@ -64,7 +70,10 @@ _HOLDS = f"""EXISTS (SELECT 1 FROM event s WHERE s.seq = k.seq AND s.kind NOT IN
 
 
 def add_functions(conn: sqlite3.Connection) -> None:
-    """What conditions call: SQLite's LIKE stops at a NUL, and folds the case of ASCII alone."""
+    """Add the SQL function that the conditions call.
+
+    SQLite's LIKE is not enough: it stops at a NUL and folds the case of ASCII only.
+    """
     conn.create_function("holds_word", 2, _holds_word, deterministic=True)
 
 
@@ -82,7 +91,7 @@ def _quoted(word: str) -> str:
 
 
 def _text(content: str) -> str:
-    """What FTS5 is given: it stops at a NUL."""
+    """Return the text for FTS5, which stops at a NUL."""
     return content.replace("\x00", " ")
 
 
@@ -93,13 +102,16 @@ def add(conn: sqlite3.Connection, events: Iterable[tuple[int, Event]]) -> None:
 
 
 def remove(conn: sqlite3.Connection, contents: Iterable[tuple[int, int, bytes]]) -> None:
-    """Take contents out, given as (seq, kind, content): FTS5 needs what it held."""
+    """Remove contents from the index, given as (seq, kind, content).
+
+    FTS5 needs the content that was indexed.
+    """
     rows = [(seq, _text(raw.decode())) for seq, kind, raw in contents if kind not in ENCRYPTED]
     conn.executemany(_REMOVE, rows)
 
 
 def count(conn: sqlite3.Connection) -> tuple[int, int]:
-    """Contents that are indexed, and that should be."""
+    """Return how many contents are indexed, and how many should be."""
     (indexed,) = conn.execute("SELECT count(*) FROM search_docsize").fetchone()
     sql = f"SELECT count(*) FROM event WHERE kind NOT IN ({_KINDS})"
     (expected,) = conn.execute(sql).fetchone()
@@ -107,8 +119,9 @@ def count(conn: sqlite3.Connection) -> tuple[int, int]:
 
 
 def check_words(conn: sqlite3.Connection) -> None:
-    """Check the text index within itself. Raises sqlite3.DatabaseError where it is damaged.
+    """Check the text index for damage.
 
-    SQLite writes nothing, but the connection has to be one that may.
+    Raises sqlite3.DatabaseError for a damaged index. SQLite writes nothing, but the connection must
+    allow writes.
     """
     conn.execute("INSERT INTO search (search) VALUES ('integrity-check')")

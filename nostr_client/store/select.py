@@ -1,4 +1,8 @@
-"""Run queries: keys from an index first, newest first and cut, then the events that are wanted."""
+"""Run queries.
+
+A query first reads the keys of the newest matching events from an index. Then it reads these
+events.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +26,15 @@ if TYPE_CHECKING:
 
 
 TAG = "tag k"
-"""The tag index as an access path's table."""
+"""The tag index as the table of an access path."""
 
 
 class AccessPath(NamedTuple):
-    """How one filter is answered: a table and index, its leading columns, and what else holds.
+    """How to answer one filter: a table and index, its leading columns, and other conditions.
 
-    `prefix`: values per leading column; each combination is one contiguous range of the index,
-    in the order of time (of kind, then time, for a tag alone). `rest` and `params`: further
-    conditions, as SQL.
+    - `prefix`: the values of each leading column. Each combination is one contiguous range of the
+      index, in the order of time. For a tag without kinds, the order is kind, then time.
+    - `rest` and `params`: further conditions, as SQL.
     """
 
     table: str
@@ -38,9 +42,9 @@ class AccessPath(NamedTuple):
     rest: tuple[str, ...]
     params: tuple[Param, ...]
     unique: bool
-    """False when one event may be found in several ranges (two values of one tag)."""
+    """False if one event may occur in several ranges, such as two values of one tag."""
     nothing: bool = False
-    """True when no event can match."""
+    """True if no event can match."""
 
 
 _NOTHING = AccessPath("event k", (), (), (), unique=True, nothing=True)
@@ -56,9 +60,9 @@ def access(
 ) -> AccessPath:
     """Choose the index for a filter.
 
-    `authors`: the numbers of `filter.authors`, as far as the store knows them. `expired_at`: hide
-    what expired by then, or None when nothing stored has. `search`: what the filter's own
-    `search` comes to.
+    - `authors`: the numbers of the authors in `filter.authors` that the store knows.
+    - `expired_at`: hide events that expire by this time. None if no stored event has expired.
+    - `search`: the conditions of `filter.search`.
     """
     if filter.matches_nothing or (authors is not None and not authors):
         return _NOTHING
@@ -108,27 +112,31 @@ def _choose(
 def _of_tag(
     hashes: tuple[int, ...], kinds: tuple[int, ...] | None
 ) -> tuple[Prefix, tuple[str, ...]]:
-    """The ranges of a tag's values, and what is left to be checked in them."""
+    """Return the ranges of a tag's values, and the conditions on their rows."""
     if kinds is None:
         return (("k.h", hashes),), ()
     if len(hashes) * len(kinds) > MANY_RANGES:
-        return (("k.h", hashes),), (_one_of("+k.kind", kinds),)  # the plus keeps it out of the key
+        # the plus keeps the column out of the key range
+        return (("k.h", hashes),), (_one_of("+k.kind", kinds),)
     return (("k.h", hashes), ("k.kind", kinds)), ()
 
 
 MANY_RANGES = 10_000
-"""Ranges looked into, about a microsecond each; a filter may name millions."""
+"""Most ranges of one statement. Each takes about a microsecond, and a filter may give millions."""
 
 
 def _one_of(column: str, values: Sequence[int]) -> str:
-    """A condition on our own integers, written out: thousands of parameters bind slower."""
+    """Return a condition on integers as text.
+
+    The integers are ours, and thousands of bound parameters would be slower.
+    """
     if len(values) == 1:
         return f"{column} = {values[0]}"
     return f"{column} IN ({','.join(map(str, values))})"
 
 
 def _tagged(tags: Sequence[Sequence[int]]) -> tuple[str, ...]:
-    """For each further tag attribute: the event has one of its values too."""
+    """Return a condition for each further tag filter: the event has one of its values too."""
     return tuple(
         f"EXISTS (SELECT 1 FROM tag o WHERE {_one_of('o.h', values)}"
         " AND o.kind = k.kind AND o.created_at = k.created_at AND o.seq = k.seq)"
@@ -144,7 +152,7 @@ class Statement(NamedTuple):
 
 
 class TimeBounds(NamedTuple):
-    """Bounds on `created_at`, both inclusive; None: open."""
+    """Bounds on `created_at`, both inclusive. None means no bound."""
 
     since: int | None = None
     until: int | None = None
@@ -158,10 +166,11 @@ def select(
     limit: int | None = None,
     order: str = "",
 ) -> Statement:
-    """One statement over all ranges of the access path.
+    """Return one statement over all ranges of the access path.
 
-    With a limit and the order of the index SQLite leaves each range as soon as it holds nothing
-    newer than what it has, so that a thousand authors cost a thousand short looks.
+    With a limit and the order of the index, SQLite leaves each range early. It stops at the first
+    row that is older than the rows that it has. A thousand authors therefore cost a thousand short
+    reads.
     """
     ranges = [_in_prefix(column, values) for column, values in chosen.prefix]
     conditions = [condition for condition, _ in ranges]
@@ -183,8 +192,10 @@ def select(
 
 
 def _in_prefix(column: str, values: Sequence[Param]) -> tuple[str, Sequence[Param]]:
-    """A condition and its parameters; short lists of like lengths share a text, for SQLite's cache
-    of statements."""
+    """Return a condition and its parameters.
+
+    Short lists of similar lengths share one text, for SQLite's statement cache.
+    """
     if len(values) == 1:
         return f"{column} = ?", values
     if len(values) <= CHUNK:
@@ -215,7 +226,7 @@ _EVENTS = f"SELECT {EVENT_COLUMNS} FROM {EVENT_TABLES} WHERE e.seq IN"
 
 
 class QueryContext(NamedTuple):
-    """What a query needs beside the connection; `now` in Unix seconds."""
+    """Values that a query needs besides the connection. `now` is in Unix seconds."""
 
     hasher: TagHasher
     authors: Authors
@@ -226,9 +237,9 @@ class QueryContext(NamedTuple):
 def plan(
     conn: sqlite3.Connection, context: QueryContext, filter: Filter, *, expired: bool = False
 ) -> AccessPath:
-    """The access path of a filter, with its authors looked up. Raises InvalidFilter.
+    """Return the access path of a filter. Raises InvalidFilter.
 
-    `expired`: with expired events, which the caller removes.
+    `expired`: include expired events, which the caller then removes.
     """
     if filter.search is not None and not context.searchable:
         raise InvalidFilter("filter: this store was made without search")
@@ -248,7 +259,7 @@ def _wants_order(filter: Filter) -> bool:
 
 
 def expired_at(conn: sqlite3.Connection, now: int) -> int | None:
-    """`now` when something stored has expired and waits for the sweep, else None."""
+    """Return `now` if an expired event is still stored, else None."""
     row = conn.execute("SELECT 1 FROM event WHERE exp <= ? LIMIT 1", (now,)).fetchone()
     return now if row else None
 
@@ -256,7 +267,7 @@ def expired_at(conn: sqlite3.Connection, now: int) -> int | None:
 def events(
     conn: sqlite3.Connection, context: QueryContext, filters: Sequence[Filter]
 ) -> list[Event]:
-    """What matches any of the filters, each once, newest first, then by id."""
+    """Return the events that match any filter, each once, newest first, then by id."""
     if len(filters) == 1:
         return _sorted(of_filter(conn, context, filters[0]))
     found: dict[str, Event] = {}
@@ -266,14 +277,17 @@ def events(
 
 
 def _sorted(events: Iterable[Event]) -> list[Event]:
-    """Newest first, then by id: two stable sorts by a field are faster than one by a function."""
+    """Sort events newest first, then by id.
+
+    Two stable sorts by a field are faster than one sort by a function.
+    """
     ordered = sorted(events, key=_ID)
     ordered.sort(key=_TIME, reverse=True)
     return ordered
 
 
 def of_filter(conn: sqlite3.Connection, context: QueryContext, filter: Filter) -> list[Event]:
-    """What matches one filter, cut to its limit; in no order."""
+    """Return the events that match one filter, up to its limit, in no particular order."""
     seqs = keys(conn, context, filter, filter.limit)
     found = read_events(rows_in(conn, _EVENTS, seqs))
     if not filter.tags:
@@ -287,7 +301,10 @@ def of_filter(conn: sqlite3.Connection, context: QueryContext, filter: Filter) -
 def _without_collisions(
     conn: sqlite3.Connection, context: QueryContext, filter: Filter, limit: int
 ) -> list[Event]:
-    """Two tag values share a hash: look at everything, and cut what is real."""
+    """Return the matching events after a collision of hashes.
+
+    Two tag values have the same hash, so the limit applies only after a check of every event.
+    """
     found = read_events(rows_in(conn, _EVENTS, keys(conn, context, filter, None)))
     return _sorted(event for event in found if filter.matches(event))[:limit]
 
@@ -295,7 +312,7 @@ def _without_collisions(
 def keys(
     conn: sqlite3.Connection, context: QueryContext, filter: Filter, limit: int | None
 ) -> list[int]:
-    """The seqs of what matches, the newest `limit` of them; in no order."""
+    """Return the seqs of the newest `limit` matching events, in no particular order."""
     chosen = plan(conn, context, filter)
     window = TimeBounds(filter.since, filter.until)
     if chosen.nothing or limit == 0:
@@ -309,9 +326,9 @@ def keys(
 
 
 def _by_kind(conn: sqlite3.Connection, chosen: AccessPath) -> AccessPath:
-    """Split the range of a tag by the kinds that are in it, so that each is in the order of time.
+    """Split the range of a tag by its kinds, so that each range is in the order of time.
 
-    Beyond MANY_KINDS, or MANY_VALUES, SQLite sorts what is found.
+    If there are too many kinds or values, SQLite sorts the rows instead.
     """
     ((_, hashes),) = chosen.prefix
     if len(hashes) > MANY_VALUES:
@@ -324,10 +341,13 @@ def _by_kind(conn: sqlite3.Connection, chosen: AccessPath) -> AccessPath:
 
 
 MANY_KINDS = 64
-"""Kinds looked for under one tag; what people refer to has a dozen at most."""
+"""Kinds of one tag from which the range is not split. Most targets have a dozen kinds at most."""
 
 MANY_VALUES = 150
-"""Values of a tag whose kinds are looked for: MANY_KINDS of each are some ten thousand ranges."""
+"""Most values of a tag whose range is split.
+
+With MANY_KINDS each, they give about 10,000 ranges.
+"""
 
 _KINDS_OF_TAG = """
 WITH RECURSIVE held(kind) AS (
@@ -341,7 +361,10 @@ SELECT kind FROM held WHERE kind IS NOT NULL LIMIT ?2
 
 
 def _cut(conn: sqlite3.Connection, chosen: AccessPath, found: list[Key], limit: int) -> list[int]:
-    """The newest `limit`; of those that share the last second, the ones with the lowest ids."""
+    """Return the newest `limit` events.
+
+    Of the events that share the last second, return those with the lowest ids.
+    """
     if len(found) <= limit:
         return [seq for _, seq in found]
     last = found[limit - 1][0]
@@ -354,10 +377,10 @@ def _cut(conn: sqlite3.Connection, chosen: AccessPath, found: list[Key], limit: 
 
 
 class QueryPage(NamedTuple):
-    """A part of an answer, newest first, then by id.
+    """Part of an answer, newest first, then by id.
 
-    `more`: there may be further events. They are no newer than `last`; of those of that second,
-    `tied` have been read.
+    If `more` is true, there may be further events, not newer than `last`. `tied` are the ids of the
+    events of the second `last` that have been read.
     """
 
     events: list[Event]
@@ -375,11 +398,11 @@ def page(
     *,
     least_one: bool,
 ) -> QueryPage:
-    """The newest events of a union without those of `skip`, as many as `most_bytes` hold.
+    """Return the newest events of several filters, without the ids in `skip`, up to `most_bytes`.
 
-    Sizes are known before any content is read, as SQLite keeps the length of a value before it.
-    Each filter has a limit, which must leave room for `skip`. `least_one`: the first event is
-    given whatever its size.
+    Sizes are known before any content is read, because SQLite stores the length of a value before
+    the value. Each filter has a limit, which must leave room for `skip`. `least_one` includes the
+    first event whatever its size.
     """
     seqs: set[int] = set()
     more = False
@@ -389,7 +412,8 @@ def page(
         seqs.update(found)
     rows = [(-at, id_.hex(), seq, size) for seq, at, id_, size in rows_in(conn, _SIZES, list(seqs))]
     rows = sorted({row for row in rows if row[1] not in skip})
-    # Beyond the shortest limit, a filter that was cut may have events between those of another.
+    # Stop at the shortest limit. Beyond it, a filter that reached its limit may have events between
+    # the events of other filters.
     most = min((f.limit for f in filters if f.limit is not None), default=len(rows)) - len(skip)
     taken = _within(rows[: max(most, 0)], most_bytes, least_one=least_one)
     real = read_events(rows_in(conn, _EVENTS, [row[2] for row in taken]))
@@ -405,7 +429,7 @@ def page(
 def _within(
     rows: list[tuple[int, str, int, int]], most_bytes: int, *, least_one: bool
 ) -> list[tuple[int, str, int, int]]:
-    """The first rows whose sizes, the last element, sum up to no more than `most_bytes`."""
+    """Return the first rows whose sizes, the last elements, add up to at most `most_bytes`."""
     left = most_bytes
     for at, row in enumerate(rows):
         left -= row[3]
@@ -418,12 +442,12 @@ _SIZES = "SELECT seq, created_at, id, length(tags) + length(content) FROM event 
 
 
 def after(conn: sqlite3.Connection, place: tuple[int, bytes], now: int) -> list[Event]:
-    """The next PAGE events in the order of time and id that come after one."""
+    """Return the next PAGE events after a time and id, in the order of time and id."""
     return read_events(conn.execute(_AFTER, (*place, now, PAGE)))
 
 
 PAGE = 1_000
-"""Events read at once: a few MB at most times."""
+"""Events that are read at once, usually a few MB."""
 
 _AFTER = f"""
 SELECT {EVENT_COLUMNS} FROM {EVENT_TABLES}

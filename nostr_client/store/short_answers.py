@@ -1,8 +1,8 @@
-"""Answers one short question by one statement: keys, order, sizes and events together.
+"""Answer a short question with one statement for keys, order, sizes and events.
 
-The longer way (`select.page`) reads keys, sizes and events by one statement each. It has no bound
-on what it finds, and it decides which events of one second are beyond a limit. Where a question
-needs that way, the answer here is None.
+`select.page` is the general way. It reads keys, sizes and events with one statement each. Its
+number of rows has no bound, and it decides which events of one second are within a limit. If a
+question needs the general way, the answer here is None.
 """
 
 from __future__ import annotations
@@ -24,14 +24,13 @@ if TYPE_CHECKING:
     Row = tuple[Any, ...]
 
 MOST_EVENTS: Final = 501
-"""Events of a short answer: what clients ask for at most, and one that shows whether there are
-more."""
+"""Most events of a short answer: the usual limit of clients, plus one to detect further events."""
 
 MOST_VALUES: Final = 256
-"""Values of a short question; with more, SQLite reads its text for as long as it looks."""
+"""Most values of a short question. With more, parsing of the SQL takes as long as the read."""
 
 MOST_BYTES: Final = 128 * 1024
-"""Tags and contents of a short answer: some twenty long notes."""
+"""Most bytes of tags and contents of a short answer: about twenty long notes."""
 
 _COLUMNS = "e.id, u.pubkey, e.created_at, e.kind"
 _SMALL = f"CASE WHEN length(e.tags) + length(e.content) <= {MOST_BYTES} THEN"
@@ -43,7 +42,7 @@ _BY_ID, _BY_TIME = itemgetter(_ID), itemgetter(_TIME)
 
 
 class ShortAnswer(NamedTuple):
-    """Events, newest first, then by id; `more`: the limit left events out."""
+    """Events, newest first, then by id. `more` says that the limit left out events."""
 
     events: list[Event]
     more: bool
@@ -55,7 +54,10 @@ class _Rows(NamedTuple):
 
 
 def limit_of(filter: Filter) -> int | None:
-    """How many events a short question asks for; None for a question that is not short."""
+    """Return how many events a short question asks for.
+
+    Returns None if the question is not short.
+    """
     most = filter.limit
     if filter.ids is not None:
         most = len(filter.ids) if most is None else min(most, len(filter.ids))
@@ -69,7 +71,7 @@ def limit_of(filter: Filter) -> int | None:
 def short_answer(
     conn: sqlite3.Connection, context: QueryContext, filter: Filter
 ) -> ShortAnswer | None:
-    """What matches a short question. Raises StoreCorrupt."""
+    """Return the answer of a short question, or None. Raises StoreCorrupt."""
     found = _rows(conn, context, filter)
     if found is None:
         return None
@@ -79,8 +81,10 @@ def short_answer(
 
 
 def _real(filter: Filter, found: Sequence[Event], *, more: bool) -> list[Event] | None:
-    """Those without a tag whose hash is that of another value; None where others take their
-    places."""
+    """Return the events without those that match only by a collision of tag hashes.
+
+    Returns None if other events must replace them.
+    """
     real = [event for event in found if filter.matches(event)]
     return None if more and len(real) < len(found) else real
 
@@ -107,9 +111,10 @@ def _statement(keys: str) -> str:
 
 
 def _within_bytes(found: Iterable[Row]) -> list[Row] | None:
-    """All rows, newest first; None where their bytes are too many, or a row is damaged.
+    """Return all rows, newest first.
 
-    SQLite reads no content of a large event. The longer way explains a damaged row.
+    Returns None if there are too many bytes or a row is damaged. SQLite reads no content of a large
+    event. The general way then reports a damaged row.
     """
     rows: list[Row] = []
     left = MOST_BYTES
@@ -125,8 +130,11 @@ def _within_bytes(found: Iterable[Row]) -> list[Row] | None:
 
 
 def _cut(rows: list[Row], limit: int, now: int) -> _Rows | None:
-    """The first `limit` rows, without expired ones; None where others have to take their places,
-    or where the limit falls between two events of one second."""
+    """Return the first `limit` rows without expired ones.
+
+    Returns None if other rows must replace expired ones. Returns None also if the limit falls
+    between two events of one second.
+    """
     more = len(rows) > limit
     if more and rows[limit - 1][_TIME] == rows[limit][_TIME]:
         return None

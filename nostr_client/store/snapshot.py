@@ -1,4 +1,4 @@
-"""One snapshot of a store: answers that belong together, and large ones page by page."""
+"""Answer several questions from one snapshot of a store, and yield large answers page by page."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class Snapshot:
-    """Questions of `EventStore` by their names, asked of one read transaction, without waiting.
+    """The queries of `EventStore`, answered synchronously inside one read transaction.
 
-    It is good for as long as the call of `EventStore.snapshot` that made it.
+    A Snapshot is valid only during the call of `EventStore.snapshot` that made it.
     """
 
     def __init__(self, conn: sqlite3.Connection, context: QueryContext) -> None:
@@ -27,21 +27,21 @@ class Snapshot:
         self._context = context
 
     def query(self, filters: Sequence[Filter]) -> list[Event]:
-        """The events of a union, newest first. Raises InvalidFilter."""
+        """Return the events that match any filter, newest first. Raises InvalidFilter."""
         return select.events(self._conn, self._context, filters)
 
     def count(self, filters: Sequence[Filter]) -> int:
-        """How many distinct events match. Raises InvalidFilter."""
+        """Return how many distinct events match. Raises InvalidFilter."""
         if len(filters) == 1:
             return hot.count(self._conn, self._context, filters[0])
         return aggregate.count(self._conn, self._context, filters)
 
     def kinds(self) -> list[int]:
-        """The kinds that are held, ascending."""
+        """Return the stored kinds in ascending order."""
         return aggregate.held_kinds(self._conn)
 
     def registers(self, filter: Filter) -> bytes:
-        """The HLL registers of what matches. Raises InvalidFilter."""
+        """Return the HLL registers of the authors of matching events. Raises InvalidFilter."""
         return hot.registers(self._conn, self._context, filter)
 
 
@@ -54,16 +54,16 @@ if TYPE_CHECKING:
 
     ReadPage = Callable[[int, str], Awaitable[list[Event]]]
     Fetch = Callable[[Filter, frozenset[str]], Awaitable[QueryPage]]
-    """The newest page of a filter, which has a limit, without some ids."""
+    """Reads the newest page of a filter that has a limit, without some ids."""
 
 PAGE = 1_000
-"""Events read at once at most; `fetch` bounds their bytes."""
+"""Most events that are read at once. `fetch` bounds their bytes."""
 
 
 async def stream(fetch: Fetch, filters: Sequence[Filter]) -> AsyncIterator[Event]:
-    """What matches any filter, each once, newest first, then by id.
+    """Yield the events that match any filter, each once, newest first, then by id.
 
-    An event that was given is not stored here: only a slow reader has it in memory.
+    Keeps no event after yielding it.
     """
     sources = [_Source(fetch, filter) for filter in filters]
     for source in sources:
@@ -79,10 +79,10 @@ async def stream(fetch: Fetch, filters: Sequence[Filter]) -> AsyncIterator[Event
 
 
 async def ascending(read: ReadPage, filters: Sequence[Filter]) -> AsyncIterator[Event]:
-    """What matches any filter, or everything without one, oldest first, then by id.
+    """Yield the events that match any filter, oldest first, then by id.
 
-    `read` gives a page of what comes after a time and id; a filter that is left over costs a
-    look at each event.
+    Without filters, yields all events. `read` returns a page of the events after a time and id. The
+    filters are compared with every event that is read.
     """
     after = (-1, "")
     while page := await read(*after):
@@ -93,7 +93,10 @@ async def ascending(read: ReadPage, filters: Sequence[Filter]) -> AsyncIterator[
 
 
 class _Source:
-    """One filter's events in order: the next page begins at the last second of this one."""
+    """Events of one filter in order.
+
+    Each page begins at the last second of the page before.
+    """
 
     def __init__(self, fetch: Fetch, filter: Filter) -> None:
         self._fetch = fetch
@@ -102,25 +105,25 @@ class _Source:
         self._page: deque[Event] = deque()
         self._last: int | None = None
         self._tied: frozenset[str] = frozenset()
-        """Ids already given of the second at which the next page begins."""
+        """Ids of the events of that second which have been yielded."""
         self._more = True
 
     @property
     def order(self) -> tuple[int, str] | None:
-        """Where the next event stands, once it is loaded; None at the end."""
+        """Sort key of the next loaded event, or None at the end."""
         if not self._page:
             return None
         return -self._page[0].created_at, self._page[0].id
 
     async def load(self) -> None:
-        """Have the next event at hand, if there is one."""
+        """Load the next event, if there is one."""
         while not self._page and self._more and self._left != 0:
             await self._turn()
         if self._left == 0:
             self._page.clear()
 
     def take(self) -> Event:
-        """Give the next event away."""
+        """Remove the next event and return it."""
         if self._left is not None:
             self._left -= 1
         return self._page.popleft()

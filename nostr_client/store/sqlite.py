@@ -1,4 +1,4 @@
-"""The event store in SQLite: a file, or ":memory:" with the same behaviour."""
+"""Store events in SQLite: in a file, or in memory with the same behaviour."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ T = TypeVar("T")
 _DEFAULTS = StoreOptions()
 
 PAGE_BYTES = 4 * 1024 * 1024
-"""Tags and contents that `stream` reads at once: a thousand events mostly are less."""
+"""Bytes of tags and contents that `stream` reads at once. A thousand events usually have less."""
 
 
 class SqliteStore(EventStore):
@@ -158,7 +158,7 @@ class SqliteStore(EventStore):
     async def query(self, filters: Sequence[Filter]) -> list[Event]:
         found = self.look(filters[0]) if len(filters) == 1 else None
         if found is not None:
-            await asyncio.sleep(0)  # a loop of queries must not keep others waiting
+            await asyncio.sleep(0)  # lets other tasks run between the queries of a loop
             return found.events
         return await self.database.read(lambda c: select.events(c, self._context(), filters))
 
@@ -329,14 +329,14 @@ class SqliteStore(EventStore):
         return await self._written(work)
 
     async def _written(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Write, and fold the log of the kept fingerprints when it got long."""
+        """Write, then fold the log of the fingerprints if the log is long."""
 
         def measured(conn: sqlite3.Connection) -> tuple[T, bool]:
             return work(conn), fingerprint_tables.log_length(conn) > fingerprint_tables.LONG
 
         result, long = await self.database.write(measured)
         if long:
-            with suppress(StoreError):  # the write is done; the next sync meets the error again
+            with suppress(StoreError):  # the write is done, and the next sync gets the error
                 await self.fingerprints.tidy(fingerprint_tables.LONG // 2)
         return result
 
@@ -351,7 +351,7 @@ class SqliteStore(EventStore):
 
 
 def read_hash_key(conn: sqlite3.Connection) -> bytes:
-    """The key of the tag index. Raises StoreCorrupt."""
+    """Return the key of the tag index. Raises StoreCorrupt."""
     row = conn.execute("SELECT value FROM meta WHERE key = ?", (HASH_KEY,)).fetchone()
     if row is None or not isinstance(row[0], bytes):
         raise StoreCorrupt("the store has lost the key of its tag index")

@@ -1,7 +1,8 @@
-"""Tables of what a sync tried without success: events that did not move, filters refused by NIP-77.
+"""Store failed attempts of a sync: events that did not move, and filters refused by NIP-77.
 
-A row belongs to a relay and to the key that the sync signed AUTH with ("" for none). It says when
-the next try is due, in Unix seconds; it stays for a while after that, so that the waits can double.
+A row belongs to a relay and to the public key with which the sync signed AUTH ("" for none). The
+row says when the next try is due, in Unix seconds. It stays for a while after this time, so that
+the waits can double.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from nostr_client.store.database import Database
 
 KEPT_AFTER: Final = 2 * 86_400
-"""Seconds for which a row stays after its next try was due: twice the longest doubled wait."""
+"""Seconds for which a row stays after its next try is due: twice the longest doubled wait."""
 
 _TABLES = """
 CREATE TABLE sync_event (
@@ -73,7 +74,7 @@ SYNC: Final = Schema("nostr_tally.sync", partial(run_script, script=_TABLES))
 
 
 class TriedRow(NamedTuple):
-    """One row about an event. `until`: Unix seconds."""
+    """Row about one event. `until` is in Unix seconds."""
 
     verdict: str
     reason: str
@@ -82,7 +83,10 @@ class TriedRow(NamedTuple):
 
 
 class TriedEvents(NamedTuple):
-    """Events of one relay, key, side (0 down, 1 up), verdict and reason; times in Unix seconds."""
+    """Number of events of one relay, key, side, verdict and reason.
+
+    `side` is 0 for download and 1 for upload. Times are in Unix seconds.
+    """
 
     relay: str
     key: str
@@ -94,7 +98,10 @@ class TriedEvents(NamedTuple):
 
 
 class TriedFilter(NamedTuple):
-    """A filter that one relay does not compare by NIP-77; `scope` "": no filter at all."""
+    """Filter that one relay does not compare by NIP-77.
+
+    If `scope` is "", the relay compares no filter at all.
+    """
 
     relay: str
     key: str
@@ -110,7 +117,10 @@ class TriedTable:
         self._database = database
 
     async def refusal(self, relay: str, key: str, scope: str, now: int) -> str | None:
-        """Why the relay does not compare the scope, or anything; None where that is over."""
+        """Return why the relay does not compare the scope, or any filter.
+
+        Returns None if it may be tried.
+        """
         found = await self._database.read(
             lambda conn: conn.execute(_REFUSAL, (relay, key, scope, now)).fetchone()
         )
@@ -119,19 +129,19 @@ class TriedTable:
     async def refuse(
         self, relay: str, key: str, scope: str, reason: str, now: int, wait: tuple[int, int]
     ) -> None:
-        """Note a refusal; `wait`: first and longest wait in seconds."""
+        """Note a refusal. `wait` is the first and the longest wait in seconds."""
         row = (relay, key, scope, reason, now, *wait)
         await self._database.write(lambda conn: conn.execute(_REFUSE, row).close())
 
     async def compares(self, relay: str, key: str, scope: str) -> None:
-        """The relay compared this scope: forget that it once did not."""
+        """Delete refusals of this scope, because the relay compared it."""
         sql = "DELETE FROM sync_filter WHERE relay = ? AND key = ? AND scope IN ('', ?)"
         await self._database.write(lambda conn: conn.execute(sql, (relay, key, scope)).close())
 
     async def tried(
         self, places: Sequence[tuple[str, str]], side: int, ids: Sequence[bytes]
     ) -> dict[bytes, TriedRow]:
-        """What is known of these ids at the places (relay, key), rows that are due included."""
+        """Return the rows of these ids for the pairs (relay, key), including rows that are due."""
 
         def read(conn: sqlite3.Connection) -> dict[bytes, TriedRow]:
             known = [one for one in places if conn.execute(_ANY, (one[0],)).fetchone()]
@@ -151,7 +161,7 @@ class TriedTable:
         notes: Mapping[bytes, tuple[str, str, tuple[int, int]]],
         now: int,
     ) -> None:
-        """Note verdict, reason and (first, longest) wait of some ids; old rows are removed."""
+        """Note verdict, reason and (first, longest) wait of some ids, and delete old rows."""
         rows = [
             (*place, int(side), key, verdict, reason, now, *wait)
             for key, (verdict, reason, wait) in notes.items()
@@ -165,13 +175,13 @@ class TriedTable:
         await self._database.write(write)
 
     async def forget(self, place: tuple[str, str], side: int, ids: Iterable[bytes]) -> None:
-        """These ids have moved."""
+        """Delete the rows of ids that have moved."""
         rows = [(*place, int(side), key) for key in ids]
         sql = "DELETE FROM sync_event WHERE relay = ? AND key = ? AND side = ? AND id = ?"
         await self._database.write(lambda conn: conn.executemany(sql, rows).close())
 
     async def summary(self, now: int) -> tuple[list[TriedEvents], list[TriedFilter]]:
-        """All that is not tried now, by relay, key, side, verdict and reason."""
+        """Return all rows whose next try is not due, by relay, key, side, verdict and reason."""
 
         def read(conn: sqlite3.Connection) -> tuple[list[TriedEvents], list[TriedFilter]]:
             events = [TriedEvents(*row) for row in conn.execute(_SUMMARY, (now,))]
@@ -180,7 +190,7 @@ class TriedTable:
         return await self._database.read(read)
 
     async def clear(self, relays: Sequence[str] | None = None) -> int:
-        """Forget everything, or everything about some relays; how many rows."""
+        """Delete all rows, or all rows of some relays. Return their number."""
 
         def write(conn: sqlite3.Connection) -> int:
             gone = 0

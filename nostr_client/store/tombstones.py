@@ -1,9 +1,11 @@
-"""Which events of a set a store would hold: the rules of `rules` over the whole set at once.
+"""Decide which events of a set a store would hold, by the rules of `rules`.
 
-A set has no order of arrival, so one is chosen: requests to vanish come first, then requests for
-deletion, then the rest. A store that takes the events in this order holds the same. This is the one
-statement of the rules for sets: the check of a store and the plain engine of a rebuild run it, and
-Spark's relations are tested against it.
+A set has no order of arrival, so this module chooses one. Requests to vanish come first, then
+requests for deletion, then other events. A store that gets the events in this order holds the same
+events.
+
+The check of a store and the plain engine of a rebuild use this module. Spark's relations are tested
+against it.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ _FROM: Final = "FROM event e JOIN author u ON u.a = e.a"
 
 
 class EventRow(NamedTuple):
-    """What the tables are made of; `seq` is None for an archive's event."""
+    """Columns from which the tables are derived. `seq` is None for an event of an archive."""
 
     seq: int | None
     id: bytes
@@ -43,7 +45,7 @@ class EventRow(NamedTuple):
 
 
 def row_of(event: Event) -> EventRow:
-    """The columns of an event."""
+    """Return the columns of an event."""
     return EventRow(
         None,
         bytes.fromhex(event.id),
@@ -57,7 +59,7 @@ def row_of(event: Event) -> EventRow:
 
 
 def event_of(row: EventRow) -> Event:
-    """The event of a row, without content and signature, which no rule looks at."""
+    """Return the event of a row, without content and signature, which no rule needs."""
     return Event(row.id.hex(), row.pubkey.hex(), row.created_at, row.kind, row.tags, "", "")
 
 
@@ -68,9 +70,10 @@ def from_store(
     kinds: Sequence[int] = (),
     skip: Container[int] = (),
 ) -> Iterator[EventRow]:
-    """Every event before `next_seq` (None: all), in the order of arrival.
+    """Yield every event before `next_seq` in the order of arrival. None means all events.
 
-    `kinds`: only these (none: all). `skip`: events by seq that are left out. Raises StoreCorrupt.
+    `kinds` limits the kinds. An empty list means all. `skip` are seqs to leave out. Raises
+    StoreCorrupt.
     """
     after = 0
     end = "" if next_seq is None else f"AND e.seq < {next_seq:d}"
@@ -84,7 +87,7 @@ def from_store(
 
 
 def stored_row(row: Sequence[Any]) -> EventRow:
-    """A row of LIGHT. Raises StoreCorrupt."""
+    """Return a row of LIGHT as an EventRow. Raises StoreCorrupt."""
     seq, id_, pubkey, created_at, kind, d, exp, tags = row
     check_numbers(created_at, kind)
     if not (isinstance(id_, bytes) and isinstance(pubkey, bytes)):
@@ -93,14 +96,14 @@ def stored_row(row: Sequence[Any]) -> EventRow:
 
 
 def stored_tags(tags: object) -> tuple[tuple[str, ...], ...]:
-    """What a store's column of tags holds. Raises StoreCorrupt."""
+    """Return the tags in a store's tag column. Raises StoreCorrupt."""
     if not isinstance(tags, bytes):
         raise StoreCorrupt("an event's tags are damaged")
     return decode_tags(tags)
 
 
 class Tombstones:
-    """What the requests in a set block: made by `tombstones`, then asked by `status`."""
+    """What the requests in a set block. Made by `tombstones`, then used by `status`."""
 
     def __init__(self, urls: Collection[str], now: int | None) -> None:
         self._urls = urls
@@ -112,7 +115,10 @@ class Tombstones:
         self._best: dict[Coordinate, Version] = {}
 
     def note(self, rows: Iterable[EventRow]) -> None:
-        """First pass: who asks to vanish or to delete; the requests of a set are few."""
+        """Run the first pass: collect requests to vanish and to delete.
+
+        A set has few such requests.
+        """
         for row in rows:
             if row.kind == kinds.VANISH and not self._expired(row):
                 event = event_of(row)
@@ -123,7 +129,7 @@ class Tombstones:
                 self._deletions.append(row)
 
     def settle(self) -> None:
-        """Follow the deletions of those who have not vanished."""
+        """Apply the deletion requests of authors who have not vanished."""
         for row in self._deletions:
             event = event_of(row)
             if self._vanished_until(row) is not None:
@@ -136,7 +142,7 @@ class Tombstones:
         self._deletions = []
 
     def rank(self, rows: Iterable[EventRow]) -> None:
-        """Second pass: the best living version of each address."""
+        """Run the second pass: find the best version of each address that is not blocked."""
         for row in rows:
             address = address_of(row)
             if address is None or self._refused(row, address) is not None:
@@ -147,7 +153,7 @@ class Tombstones:
                 self._best[address] = version
 
     def status(self, row: EventRow) -> SaveStatus:
-        """What a store answers to a row of the set, duplicates aside."""
+        """Return the status that a store would give to a row of the set, apart from DUPLICATE."""
         address = address_of(row)
         refused = self._refused(row, address)
         if refused is not None:
@@ -186,10 +192,11 @@ class Tombstones:
 def tombstones(
     rows: Callable[[], Iterable[EventRow]], urls: Collection[str], now: int | None
 ) -> Tombstones:
-    """What the requests of a set block; `rows` is called twice.
+    """Return what the requests of a set block. `rows` is called twice.
 
-    `urls`: normalised addresses that requests to vanish may name. `now`: Unix seconds at which
-    expired events are dead; None keeps them, as a store does until it sweeps.
+    - `urls`: normalised relay addresses that requests to vanish may name.
+    - `now`: Unix seconds at which expired events are dropped. None keeps them, like a store before
+      its next sweep.
     """
     found = Tombstones(urls, now)
     found.note(rows())
@@ -199,5 +206,5 @@ def tombstones(
 
 
 def address_of(row: EventRow) -> Coordinate | None:
-    """What a row is a version of."""
+    """Return the address of a row, or None."""
     return None if row.d is None else Coordinate(row.kind, row.pubkey.hex(), row.d)

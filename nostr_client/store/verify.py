@@ -1,4 +1,4 @@
-"""Check a store against itself: pages, ids, signatures, and what is derived from them."""
+"""Check a store: its pages, ids, signatures, and derived data."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ _ORPHANS = "SELECT hex(id) FROM event WHERE a NOT IN (SELECT a FROM author)"
 
 
 class StoreVerifier:
-    """One pass over one snapshot; `progress` is called with events done and events in all."""
+    """One pass over one snapshot.
+
+    `progress` is called with the number of checked events and the number of all events.
+    """
 
     def __init__(
         self, conn: sqlite3.Connection, hasher: TagHasher, progress: Progress | None = None
@@ -51,7 +54,7 @@ class StoreVerifier:
         self._damaged: set[int] = set()
 
     def run(self) -> VerifyReport:
-        """Check everything; what cannot be read is a problem, not an error."""
+        """Check everything. Data that cannot be read is a problem of the report, not an error."""
         try:
             self._pages()
             self._all_events()
@@ -100,11 +103,11 @@ class StoreVerifier:
                 self._add(event.id, str(answer))
 
     def _derived(self) -> None:
-        """What is derived from the events; a repair is not this one's task."""
+        """Check the data derived from the events, without a repair."""
         found = DifferenceLog()
         try:
             DerivedCheck(self._conn, self._hasher, found, damaged=self._damaged).run()
-        except (StoreCorrupt, InvalidInput) as error:  # a filter that is none, say
+        except (StoreCorrupt, InvalidInput) as error:  # for example an invalid filter
             self._add("", f"derived rows cannot be read: {error}")
         self._tags = found.compared.get("tag", 0)
         for one in found.kept:
@@ -119,7 +122,7 @@ class StoreVerifier:
         if self._conn.execute(_NUMBERED).fetchone() is None:
             self._add("", "the number of the next event is missing or taken")
         if self._found or not digest.is_kept(self._conn):
-            return  # the digest of ids that are damaged says no more
+            return  # the digest of damaged ids proves nothing further
         if digest.read(self._conn) != digest.compute(self._conn):
             self._add("", "events came or went outside of the rules: the digest does not fit")
 

@@ -1,7 +1,7 @@
-"""The one connection that writes: many calls share a transaction, each behind its own savepoint.
+"""Run writes on one connection. Many calls share a transaction, each with its own savepoint.
 
-Its thread does the work. A call that is small may be done where it is asked while the thread has
-nothing to do: handing it over and waking up twice costs more than such a write itself.
+A thread does the writes. A small write may run in the calling thread while the writer thread is
+idle, because the handover to a thread costs more than such a write.
 """
 
 from __future__ import annotations
@@ -23,14 +23,16 @@ if TYPE_CHECKING:
 
 
 HERE_LIMIT = 500
-"""Small writes outside the thread before the thread takes one: it alone folds the log into the
-file, which waits for the disk."""
+"""Most small writes in calling threads before the writer thread must do one.
+
+Only the writer thread checkpoints the log into the file, which waits for the disk.
+"""
 
 
 class WriteJob:
-    """One call of the caller: what to run, and the future of the event loop that waits.
+    """One call: the function to run, and the future on which its caller waits.
 
-    `alone`: outside any transaction, sharing it with nobody.
+    `alone`: run it outside any transaction, without other jobs.
     """
 
     __slots__ = ("alone", "error", "future", "loop", "result", "work")
@@ -44,19 +46,22 @@ class WriteJob:
         self.error: BaseException | None = None
 
     def run(self, conn: sqlite3.Connection) -> None:
-        """Call the function and keep what it returned or raised."""
+        """Call the function and keep its result or error."""
         with Capture() as caught:
             self.result = self.work(conn)
         self.error = caught.error
 
     def value(self) -> Any:
-        """What the function returned; raises what it raised."""
+        """Return the function's result or raise its error."""
         if self.error is not None:
             raise self.error
         return self.result
 
     def settle(self) -> None:
-        """Hand the result over, on the event loop; a caller that went away is no error."""
+        """Set the future's result on the event loop.
+
+        Does nothing if the caller was cancelled.
+        """
         if self.future.done():
             return
         if self.error is not None:
@@ -66,7 +71,7 @@ class WriteJob:
 
 
 class LockWait:
-    """Whether a connection waits for locks, and folds the log into the file when it is long."""
+    """Switches whether a connection waits for locks and checkpoints a long log."""
 
     def __init__(self, conn: sqlite3.Connection) -> None:
         self._conn = conn
@@ -74,11 +79,11 @@ class LockWait:
         self._kept = {name: _pragma(conn, name) for name in ("busy_timeout", "wal_autocheckpoint")}
 
     def lose(self) -> None:
-        """Be quick: fail at once where another program holds the file."""
+        """Fail at once if another program locks the file, and run no checkpoint."""
         self._set(False)
 
     def regain(self) -> None:
-        """Wait as the options say."""
+        """Wait and checkpoint according to the options."""
         self._set(True)
 
     def _set(self, wanted: bool) -> None:
@@ -95,7 +100,7 @@ def _pragma(conn: sqlite3.Connection, name: str) -> int:
 
 
 class Writer:
-    """Runs jobs on its own thread in the order of `submit`; results only after the commit."""
+    """Runs jobs in its own thread in the order of `submit`. Results are set after the commit."""
 
     def __init__(self, conn: sqlite3.Connection, *, group_limit: int, name: str) -> None:
         self._conn = conn
@@ -105,10 +110,15 @@ class Writer:
         self._patience = LockWait(conn)
         self._here = 0
         self.full = ""
-        """Why the newest write found no room, or ""; the first write that finds room resets it."""
+        """Why the newest write found no space, or "".
+
+        The text stays until `Database.found_room`.
+        """
         self.after_commit: list[AfterCommit] = []
-        """Called with the connection after a commit, before its callers hear of it, and with
-        whether that is outside of the thread, where nothing long may be done."""
+        """Functions to call with the connection after a commit, before its callers resume.
+
+        The second argument is true outside the writer thread, where a function must not take long.
+        """
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -116,9 +126,10 @@ class Writer:
         self._queue.put(job)
 
     def run_here(self, job: WriteJob) -> bool:
-        """Run a job in the calling thread, where nothing waits or runs; False: nothing was done.
+        """Run a job in the calling thread if no other job waits or runs.
 
-        It waits neither for another program's lock nor for the disk to take the log.
+        Returns False if nothing was done. The job waits neither for another program's lock nor for
+        a checkpoint.
         """
         if self._here >= HERE_LIMIT or not self._queue.empty():
             return False
@@ -133,7 +144,7 @@ class Writer:
         return not isinstance(job.error, StoreLocked)
 
     def stop(self) -> None:
-        """Finish what is queued, then end the thread; blocks until it has."""
+        """Finish the queued jobs, then end the thread. Blocks until the thread has ended."""
         self._queue.put(None)
         self._thread.join()
 
@@ -169,7 +180,7 @@ class Writer:
                 _fail_all(jobs, caught.error)
 
     def _take(self) -> tuple[list[WriteJob], bool]:
-        """Wait for one job, then take what else is already queued, up to the group's limit."""
+        """Wait for one job, then take further queued jobs up to the limit of a group."""
         jobs: list[WriteJob] = []
         while len(jobs) < self._group_limit:
             try:
@@ -184,7 +195,10 @@ class Writer:
 
 
 def _groups(jobs: Sequence[WriteJob]) -> list[list[WriteJob]]:
-    """Neighbours that may share a transaction; a job that runs alone is a group of its own."""
+    """Group neighbouring jobs that may share a transaction.
+
+    A job that runs alone is its own group.
+    """
     groups: list[list[WriteJob]] = []
     for job in jobs:
         if groups and not job.alone and not groups[-1][0].alone:
@@ -195,15 +209,15 @@ def _groups(jobs: Sequence[WriteJob]) -> list[list[WriteJob]]:
 
 
 def run_alone(conn: sqlite3.Connection, job: WriteJob) -> None:
-    """Run a job outside any transaction: VACUUM, checkpoints, reads of a store in memory."""
+    """Run a job outside any transaction: VACUUM, a checkpoint, or a read of a store in memory."""
     job.run(conn)
     _roll_back(conn)
 
 
 def commit_together(conn: sqlite3.Connection, jobs: Sequence[WriteJob]) -> bool:
-    """Run jobs in one transaction; one that raises is undone alone, a lost commit fails all.
+    """Run jobs in one transaction. Return whether it was committed.
 
-    Returns whether the transaction was committed.
+    If a job raises, only its own changes are undone. If the commit fails, all jobs fail.
     """
     is_ending = False
     with Capture() as shared:
@@ -222,12 +236,14 @@ def commit_together(conn: sqlite3.Connection, jobs: Sequence[WriteJob]) -> bool:
 
 
 def _overwrite_lost_commit(conn: sqlite3.Connection) -> None:
-    """Replace a commit that failed by one without content, before the error is raised.
+    """Overwrite a failed commit with an empty one before the error is raised.
 
-    A commit whose last step failed, as its sync does, may stand whole in the log. SQLite passes
-    over it, and the next commit overwrites it; but the next process reads it back after a kill, and
-    what was refused would be stored. Each frame's checksum goes on from the one before it, so one
-    frame is enough, and one that is not synced too.
+    If only the last step of a commit fails, such as the sync, the log may contain the whole commit.
+    SQLite ignores it in this process, and the next commit overwrites it. But after a kill, the next
+    process would read it, and refused changes would be stored.
+
+    One frame is enough, even without a sync, because the checksum of each frame depends on the
+    frame before it.
     """
     with Capture():
         version = _pragma(conn, "user_version")
@@ -241,7 +257,7 @@ def _run_one(conn: sqlite3.Connection, job: WriteJob, *, savepoint: bool) -> Non
     if savepoint:
         conn.execute("SAVEPOINT job")
     job.run(conn)
-    if not conn.in_transaction:  # SQLite undoes the whole of it when a disk is full
+    if not conn.in_transaction:  # SQLite undoes the whole transaction on a full disk
         raise job.error or StoreError("a write ended the transaction that it shares")
     if not savepoint:
         if job.error is not None:
@@ -253,21 +269,24 @@ def _run_one(conn: sqlite3.Connection, job: WriteJob, *, savepoint: bool) -> Non
 
 
 def _roll_back(conn: sqlite3.Connection) -> None:
-    """Leave no transaction open; what this itself raises follows from the error before it."""
+    """Leave no transaction open. Ignores errors here, because they follow from an earlier error."""
     with Capture():
         if conn.in_transaction:
             conn.execute("ROLLBACK")
 
 
 def _fail_all(jobs: Sequence[WriteJob], lost: BaseException) -> None:
-    """The transaction is gone: nobody may believe that theirs was kept."""
+    """Fail all jobs of a lost transaction.
+
+    No caller may assume that its changes are stored.
+    """
     for job in jobs:
         if job.error is None:
             job.error = _copy(lost)
 
 
 def _copy(error: BaseException) -> BaseException:
-    """An exception of its own for every waiter: they would share one traceback otherwise."""
+    """Return a copy for each caller, because callers would share the traceback of one exception."""
     if not isinstance(error, StoreError):
         return error
     copy = type(error)(*error.args)
@@ -283,7 +302,7 @@ def _settle(jobs: Sequence[WriteJob]) -> None:
         try:
             loop.call_soon_threadsafe(_settle_here, group)
         except RuntimeError:
-            continue  # that loop is closed: nobody waits there any more
+            continue  # the loop is closed, so no caller waits
 
 
 def _settle_here(jobs: Sequence[WriteJob]) -> None:

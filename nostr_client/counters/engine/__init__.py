@@ -1,4 +1,5 @@
-"""The embedded counters: functions over one SQLite connection, inside its transaction.
+"""Implement the embedded counters as functions over one SQLite connection, in its transaction.
 
-Messages enter; stored messages, values and source maps leave. Start with `session`, then `publish`.
+The package takes messages. It returns stored messages, values and source maps. Start with
+`session`, then read `publish`.
 """

@@ -1,4 +1,4 @@
-"""What a client's message is checked for, in the order in which a nats-server does."""
+"""Check a client's message by the rules of a nats-server, in the server's order."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ LAST_ID = "Nats-Expected-Last-Msg-Id"
 
 
 class Admitted(NamedTuple):
-    """The increment as text (None: an ordinary message), or the sequence that it was stored as
-    before under the same message id."""
+    """Result of a successful check.
+
+    `text` is the increment, or None for an ordinary message. `duplicate_of` is the sequence of the
+    message that was stored before under the same message id.
+    """
 
     text: str | None
     duplicate_of: int | None = None
@@ -30,12 +33,15 @@ class Admitted(NamedTuple):
 def admit(
     session: CounterSession, stream: ConfiguredStream, subject: str, headers: Headers, body: bytes
 ) -> Admitted:
-    """Let a message in; raises CounterError with the code of the first rule that it breaks."""
+    """Check a message.
+
+    Raises CounterError with the code of the first rule that the message breaks.
+    """
     config = stream.config
     rules.check_size(headers, len(body), config.max_msg_size)
     text = rules.increment(headers, body, counter=config.allow_msg_counter)
     if text is not None and len(headers) == 1:
-        return Admitted(text)  # nothing but an increment: the rest looks at other headers
+        return Admitted(text)  # the other rules concern other headers
     rules.check_stream(headers, stream.name)
     rules.check_ttl_disabled(headers)
     _check_last_sequences(session, stream, subject, headers)
@@ -73,7 +79,7 @@ def _is(text: str, seq: int) -> bool:
 
 
 def _newest_of(session: CounterSession, stream: ConfiguredStream, pattern: str) -> int:
-    """The newest sequence among the subjects that a pattern names; 0: none."""
+    """Return the newest sequence among the subjects that match a pattern, or 0."""
     if not is_pattern(pattern):
         return 0
     return max((found.seq for found in under(session.conn, stream.id, pattern)), default=0)
@@ -93,7 +99,7 @@ def _check_last_id(session: CounterSession, stream: ConfiguredStream, headers: H
 
 
 def known_id(session: CounterSession, stream: ConfiguredStream, msg_id: str | None) -> int | None:
-    """The sequence that a message id was stored as within the window, or None."""
+    """Return the sequence of the message with this id within the duplicate window, or None."""
     window = stream.config.window
     if not msg_id or not window:
         return None

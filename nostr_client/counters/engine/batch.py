@@ -1,4 +1,4 @@
-"""Atomic batches (ADR-50), and streams brought in whole from elsewhere."""
+"""Publish atomic batches (ADR-50), and import whole streams."""
 
 from __future__ import annotations
 
@@ -18,14 +18,20 @@ if TYPE_CHECKING:
     from nostr_client.counters.engine.session import ConfiguredStream, CounterSession
 
 MAX_BATCH = 1_000
-"""Messages of one atomic batch: nats-server's limit."""
+"""Most messages of one atomic batch: nats-server's limit."""
 
 
 def publish_batch(session: CounterSession, messages: Sequence[Outgoing], batch_id: str) -> BatchAck:
-    """Publish messages to one stream; the caller rolls all of them back when one is refused.
+    """Publish messages to one stream.
 
-    Raises CounterError: 10174 the stream does not take batches, 10199 too many, 10201 one was
-    counted before, and what a single publish raises; InvalidInput (none, or several streams).
+    If a message is refused, the caller rolls back all of them. Raises CounterError with the codes
+    of a single publish and these:
+
+    - 10174: the stream does not allow batches.
+    - 10199: the batch has too many messages.
+    - 10201: a message was counted before.
+
+    Raises InvalidInput for no stream or several streams.
     """
     stream = _one_stream(session, messages)
     marked = [
@@ -40,7 +46,7 @@ def publish_batch(session: CounterSession, messages: Sequence[Outgoing], batch_i
 def _check_arrival(
     stream: ConfiguredStream, messages: Sequence[Outgoing], marked: Sequence[rules.Headers]
 ) -> None:
-    """What a server refuses while the batch still comes in."""
+    """Refuse what a server refuses before the batch is complete."""
     limit = stream.config.max_msg_size
     rules.check_size(marked[0], len(messages[0].body), limit)
     if not stream.config.allow_atomic:
@@ -77,10 +83,10 @@ def _marks(batch_id: str, number: int, count: int) -> rules.Headers:
 def import_stream(
     session: CounterSession, config: StreamConfig, messages: Iterable[Outgoing]
 ) -> None:
-    """Make a stream that already holds these messages, as they are: a stream from elsewhere.
+    """Create a stream with the given messages, unchanged.
 
-    Values go on from the newest of each subject, source maps too; a body or a map that is none
-    leaves that counter broken (10172) until it is deleted.
+    Later values and source maps continue from the newest message of each subject. If its body or
+    map is invalid, the counter is broken (10172) until it is deleted.
     """
     streams.create(session, config)
     stream = session.stream(config.name)
@@ -120,7 +126,10 @@ def _adopt_map(
 def _mark_broken(
     session: CounterSession, stream: ConfiguredStream, subject: str, seq: int, body: bytes
 ) -> None:
-    """Without a ready value the next publish looks at the stored message, and finds the map."""
+    """Remove the stored value.
+
+    The next publish then reads the message and finds the invalid map.
+    """
     session.conn.execute(
         "UPDATE counter_message SET val = NULL, body = ? WHERE stream = ? AND seq = ?",
         (body, stream.id, seq),

@@ -1,7 +1,7 @@
 """Read which counters changed since a time, with the value at that time and the value now.
 
-Functions over a connection, for the digest. A message has a sequence and a time, and both rise
-together: so the messages of before a time end at one sequence.
+The digest uses these functions over a connection. Sequences and times of messages rise together.
+All messages before a time are therefore at or below one sequence.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     import sqlite3
 
 MOST_NAMED: Final = 10
-"""Counters of one stream that a digest names."""
+"""Most counters of one stream that a digest names."""
 
 MOST_COMPARED: Final = 10_000
-"""Counters of one stream whose values are compared: those that changed last."""
+"""Most counters of one stream whose values are compared. These are the ones that changed last."""
 
 _NS: Final = 1_000_000_000
 _TABLE: Final = "SELECT 1 FROM sqlite_schema WHERE name = 'counter_stream'"
@@ -36,7 +36,10 @@ _CHANGED: Final = "FROM counter_latest WHERE stream = ? AND seq > ?"
 
 
 def read(conn: sqlite3.Connection, since: int) -> tuple[StreamMoves, ...]:
-    """Return what changed in each stream that has counters, by name; `since` in Unix seconds."""
+    """Return the changes of each stream that has counters, by name.
+
+    `since` is in Unix seconds.
+    """
     if conn.execute(_TABLE).fetchone() is None:
         return ()
     return tuple(
@@ -56,7 +59,10 @@ def _moves(
     *,
     is_whole: bool,
 ) -> StreamMoves:
-    """Return the moves of one stream; `is_whole`: no message of the stream was ever removed."""
+    """Return the changes of one stream.
+
+    `is_whole`: no message of the stream was ever removed.
+    """
     end = _end(conn, stream, ts, last_seq)
     (changed,) = conn.execute(f"SELECT count(*) {_CHANGED}", (stream, end)).fetchone()
     rows = conn.execute(
@@ -95,17 +101,17 @@ def _move(
 def _value(row: MessageRow) -> str | None:
     try:
         return row.value()
-    except CounterError:  # a stored body that is no value is a value that is not known
+    except CounterError:  # the value of an invalid stored body is unknown
         return None
 
 
 def _size(one: CounterMove) -> float:
-    """Return how far a counter moved, to sort by; a float is exact enough for that."""
+    """Return the size of a counter's change as a sort key, for which a float is exact enough."""
     if one.now is None or (one.then is None and not one.is_new):
         return 0.0
     return abs(_rough(one.now) - _rough(one.then or "0"))
 
 
 def _rough(value: str) -> float:
-    """Return a value of any length as a float, at most the largest one."""
+    """Return a value of any length as a float, limited to the largest float."""
     return float(value) if len(value) < 300 else float(f"{value[:1].strip('0123456789')}1e308")

@@ -1,4 +1,4 @@
-"""Storing messages: the one place where a counter's value is made."""
+"""Store messages. Only this module computes the value of a counter."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ INSERT = (
 
 
 class StoredMessage(NamedTuple):
-    """What became of a publish: `val` in digits, or None where no value was made."""
+    """Result of a publish. `val` is in digits, or None if no value was computed."""
 
     stream: str
     seq: int
@@ -43,7 +43,10 @@ class StoredMessage(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """Where a sourced message came from: the cursor's row, subject, sequence and value there."""
+    """Origin of a sourced message.
+
+    `cursor` is the row of the source. `subject`, `seq` and `val` are those in the source stream.
+    """
 
     cursor: int
     name: str
@@ -55,7 +58,8 @@ class Origin(NamedTuple):
 def publish(session: CounterSession, subject: str, headers: Headers, body: bytes) -> StoredMessage:
     """Publish a client's message by the server's rules, in the server's order.
 
-    Raises CounterError with the server's code, NoStream, InvalidInput (no subject).
+    Raises CounterError with the server's code. Raises NoStream, and InvalidInput if `subject` is
+    not a subject.
     """
     stream = session.catalog.route(subject)
     if stream is None:
@@ -85,7 +89,10 @@ def count(
     text: str,
     origin: Origin | None = None,
 ) -> StoredMessage:
-    """Add `text` to a counter and store the message; raises CounterError 10172 where broken."""
+    """Add `text` to a counter and store the message.
+
+    Raises CounterError 10172 if the counter is broken.
+    """
     latest = session.latest(stream, subject)
     before = _value(session, stream, latest) if latest else "0"
     value = rules.added(before, text)
@@ -110,7 +117,10 @@ def verbatim(
     origin: Origin | None = None,
     at: int | None = None,
 ) -> int:
-    """Store a message as it is, as sequence `at` in a mirror; returns the sequence."""
+    """Store a message unchanged and return its sequence.
+
+    `at` is the sequence of the message in a mirror.
+    """
     latest = session.latest(stream, subject)
     value, kept = pack_body(body)
     incr, others = pack_headers(headers)
@@ -133,7 +143,7 @@ def _value(session: CounterSession, stream: ConfiguredStream, latest: Latest) ->
     ).fetchone()
     sources = rules.header(unpack_headers(headers), rules.SOURCES)
     if sources is not None:
-        rules.parse_sources(sources)  # imported: it may be none
+        rules.parse_sources(sources)  # the map of an imported message may be invalid
     return rules.read_body(body or b"")
 
 
@@ -175,7 +185,10 @@ def _stored(
     value: str | None,
     latest: Latest | None,
 ) -> None:
-    """What follows from a stored message: newest of its subject, id known, limits, republish."""
+    """Update everything that depends on a stored message.
+
+    This includes the newest message of the subject, message ids, limits and republishing.
+    """
     if latest is None:
         session.live(stream).subjects += 1
         session.conn.execute(NEW, (stream.id, subject, seq, value))

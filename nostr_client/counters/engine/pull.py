@@ -1,4 +1,4 @@
-"""Sourcing between the streams of one store: the delta rule, mirrors, and what stalls."""
+"""Copy messages between the streams of one store: sources with the delta rule, and mirrors."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from nostr_client.counters.engine.session import ConfiguredStream, CounterSession
 
 PULL_STEP = 500
-"""Messages that one write takes from one source: bounds how long others wait for the writer."""
+"""Most messages of one source in one write. It limits how long other writes wait."""
 
 
 class Cursor(NamedTuple):
-    """How far a source was read; `id` names its row."""
+    """Position in a source. `id` is its row."""
 
     id: int
     epoch: str
@@ -30,7 +30,10 @@ class Cursor(NamedTuple):
 
 
 def flow(session: CounterSession) -> bool:
-    """Bring what sources the changed streams up to date; whether something is left to read."""
+    """Update all streams that read the changed streams.
+
+    Returns whether messages are left to read.
+    """
     left = False
     waiting = [s for s in session.catalog.by_name.values() if s.id in session.changed()]
     rounds = len(session.catalog.by_name) + 1
@@ -49,7 +52,10 @@ def flow(session: CounterSession) -> bool:
 def pull(
     session: CounterSession, stream: ConfiguredStream, limit: int = PULL_STEP
 ) -> tuple[int, bool]:
-    """Read all sources of a stream: how many messages were taken, and whether more wait."""
+    """Read all sources of a stream.
+
+    Returns how many messages were taken, and whether more are waiting.
+    """
     taken, more = 0, False
     for source in stream.config.every_source:
         upstream = session.catalog.by_name.get(source.name)
@@ -62,7 +68,10 @@ def pull(
 def cursor_of(
     session: CounterSession, stream: ConfiguredStream, source: SourceConfig, epoch: str
 ) -> Cursor:
-    """Where a source was left; from its start where it is new, or was made again."""
+    """Return the last position in a source.
+
+    The position is the start if the source is new or was created again.
+    """
     key = (stream.id, source.name, source.filters, source.destinations)
     session.conn.execute(
         "INSERT OR IGNORE INTO counter_source_cursor"
@@ -122,7 +131,10 @@ def _take(
     target: str,
     cursor: int,
 ) -> None:
-    """Store one message of a source; raises CounterError where it cannot be taken: a stall."""
+    """Store one message of a source.
+
+    Raises CounterError if the message cannot be stored. The source then stalls.
+    """
     message = message_at(session.conn, upstream.id, row)
     if stream.config.mirror is not None:
         if row.seq <= session.live(stream).last_seq:

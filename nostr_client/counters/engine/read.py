@@ -1,4 +1,4 @@
-"""Reading: values, entries, messages and histories, now and as of a sequence."""
+"""Read values, entries, messages and histories, now or as of a sequence."""
 
 from __future__ import annotations
 
@@ -51,7 +51,10 @@ def stream_id(conn: sqlite3.Connection, name: str) -> int:
 
 
 def load(conn: sqlite3.Connection, stream: int, subject: str) -> str:
-    """A counter's value in digits; raises CounterError 10037 (none), 10172 (broken)."""
+    """Return a counter's value in digits.
+
+    Raises CounterError 10037 (no such counter) and 10172 (broken).
+    """
     row = conn.execute(LOAD, (stream, subject)).fetchone()
     if row is None:
         raise rules.no_message(subject)
@@ -62,7 +65,7 @@ def load(conn: sqlite3.Connection, stream: int, subject: str) -> str:
 def load_page(
     conn: sqlite3.Connection, stream: int, pattern: str, after: str
 ) -> tuple[list[tuple[str, str]], str | None]:
-    """Subjects and values that a pattern names, one page."""
+    """Return one page of subjects and values that match a pattern."""
     found, go_on = page(conn, stream, pattern, after)
     return [(f.subject, _found_value(conn, stream, f)) for f in found], go_on
 
@@ -70,7 +73,7 @@ def load_page(
 def load_literals(
     conn: sqlite3.Connection, stream: int, subjects: Sequence[str]
 ) -> list[tuple[str, str]]:
-    """Return the values of those subjects that exist."""
+    """Return the values of the subjects that exist."""
     found = (item for subject in subjects for item in under(conn, stream, subject))
     return [(item.subject, _found_value(conn, stream, item)) for item in found]
 
@@ -80,7 +83,7 @@ def _found_value(conn: sqlite3.Connection, stream: int, found: SubjectMatch) -> 
 
 
 def row_at(conn: sqlite3.Connection, stream: int, seq: int) -> MessageRow:
-    """The stored message of a sequence; raises CounterError 10037."""
+    """Return the stored message of a sequence. Raises CounterError 10037."""
     row = conn.execute(BY_SEQ, (stream, seq)).fetchone()
     if row is None:
         raise rules.no_message(f"sequence {seq}")
@@ -90,7 +93,7 @@ def row_at(conn: sqlite3.Connection, stream: int, seq: int) -> MessageRow:
 def newest(
     conn: sqlite3.Connection, stream: int, subject: str, at_seq: int | None = None
 ) -> tuple[MessageRow, SourceMap]:
-    """A subject's newest message and its source map, now or as of a sequence."""
+    """Return a subject's newest message and its source map, now or as of a sequence."""
     if at_seq is not None:
         row = conn.execute(AS_OF, (stream, subject, at_seq)).fetchone()
         if row is None:
@@ -104,14 +107,14 @@ def newest(
 
 
 def message_at(conn: sqlite3.Connection, stream: int, row: MessageRow) -> Message:
-    """A stored message with the source map as of it."""
+    """Return a stored message with its source map at that time."""
     return render(row, _map_at(conn, stream, row))
 
 
 def newest_many(
     conn: sqlite3.Connection, stream: int, patterns: Iterable[str], at_seq: int | None = None
 ) -> list[Message]:
-    """The newest message of every subject that a pattern names, each once, by sequence."""
+    """Return the newest message of every subject that matches a pattern, each once, by sequence."""
     messages: dict[str, Message] = {}
     for pattern in patterns:
         for subject, seq, _ in under(conn, stream, pattern):
@@ -129,7 +132,7 @@ def newest_many(
 def entry_page(
     conn: sqlite3.Connection, stream: int, pattern: str, after: str, at_seq: int | None
 ) -> tuple[list[tuple[str, Entry]], str | None]:
-    """Entries that a pattern names, one page, now or as of a sequence."""
+    """Return one page of entries that match a pattern, now or as of a sequence."""
     found, go_on = page(conn, stream, pattern, after)
     return _entries(conn, stream, found, at_seq), go_on
 
@@ -137,7 +140,7 @@ def entry_page(
 def entry_literals(
     conn: sqlite3.Connection, stream: int, subjects: Sequence[str], at_seq: int | None
 ) -> list[tuple[str, Entry]]:
-    """Return the entries of those subjects that exist, now or as of a sequence."""
+    """Return the entries of the subjects that exist, now or as of a sequence."""
     found = (item for subject in subjects for item in under(conn, stream, subject))
     return _entries(conn, stream, found, at_seq)
 
@@ -169,7 +172,7 @@ def _newest_or_none(
 def history_page(
     conn: sqlite3.Connection, stream: int, subject: str, after: int, limit: int
 ) -> list[tuple[MessageRow, SourceMap]]:
-    """Kept messages of a subject with the source map as of each, oldest first."""
+    """Return stored messages of a subject, each with its source map at that time, oldest first."""
     rows = [MessageRow(*row) for row in conn.execute(HISTORY, (stream, subject, after, limit))]
     if not rows:
         return []
@@ -195,13 +198,16 @@ def _with_maps(
 
 
 def since_page(conn: sqlite3.Connection, stream: int, after: int, limit: int) -> list[Message]:
-    """Kept messages of a stream, oldest first."""
+    """Return stored messages of a stream, oldest first."""
     rows = [MessageRow(*row) for row in conn.execute(SINCE, (stream, after, limit))]
     return [message_at(conn, stream, row) for row in rows]
 
 
 def entry(row: MessageRow, sources: Mapping[str, Mapping[str, str]]) -> Entry:
-    """A counter as of a stored message; raises CounterError 10172 where its body is broken."""
+    """Return a counter as of a stored message.
+
+    Raises CounterError 10172 if the body is broken.
+    """
     message = render(row, sources)
     return Entry(
         subject=row.subject,
@@ -224,13 +230,16 @@ def step(row: MessageRow) -> AuditStep:
 
 
 def steps(conn: sqlite3.Connection, stream: int, subject: str) -> Iterator[AuditStep]:
-    """The kept messages of a counter for a recount, oldest first; raises CounterError 10172."""
+    """Yield the stored messages of a counter for a recount, oldest first.
+
+    Raises CounterError 10172.
+    """
     for row in conn.execute(HISTORY, (stream, subject, 0, -1)):
         yield step(MessageRow(*row))
 
 
 def check_sums(conn: sqlite3.Connection, found: DifferenceLog) -> None:
-    """Find counters whose kept messages do not add up to their value."""
+    """Find counters whose stored messages do not add up to their value."""
     present = "SELECT 1 FROM sqlite_schema WHERE name = 'counter_latest'"
     if conn.execute(present).fetchone() is None:
         return
@@ -239,7 +248,7 @@ def check_sums(conn: sqlite3.Connection, found: DifferenceLog) -> None:
     for stream, subject in subjects:
         try:
             holds = recount(steps(conn, stream, subject)).holds
-        except (CounterError, TypeError, ValueError) as error:  # its digits may be no text
+        except (CounterError, TypeError, ValueError) as error:  # a damaged value may not be text
             found.add("counter", subject, f"its messages cannot be read: {error}")
             continue
         if not holds:
@@ -249,7 +258,7 @@ def check_sums(conn: sqlite3.Connection, found: DifferenceLog) -> None:
 def changes_since(
     conn: sqlite3.Connection, stream: int, patterns: Sequence[str], after: int, limit: int
 ) -> tuple[int, list[Entry]]:
-    """The next messages that a pattern names, as entries, and the last sequence that was read."""
+    """Return the next messages that match a pattern, as entries, and the last sequence read."""
     rows = [MessageRow(*row) for row in conn.execute(SINCE, (stream, after, limit))]
     entries = [
         entry(row, _map_at(conn, stream, row))

@@ -1,7 +1,7 @@
-"""Sources in other stores: what is known of each, and whether it may be read.
+"""Record sources in other stores, and decide whether a stream may read them.
 
-Each is known by its configured name, which is its name in source maps: it stays the same when the
-other store is put back from a backup, moves, or is made again.
+A source is identified by its configured name, which is also its name in source maps. The name stays
+the same if the other store is restored from a backup, moves, or is created again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Remote(NamedTuple):
-    """A source as it is configured: the stream that it flows into, what it may bring, how much."""
+    """Configuration of a source: the stream that reads it, its filters, and its most subjects."""
 
     stream: str
     config: SourceConfig
@@ -36,7 +36,7 @@ class Remote(NamedTuple):
 
 
 class SourceRecord(NamedTuple):
-    """What is kept of a source, in the order of COLUMNS; see `schema`."""
+    """Row of a source, in the order of COLUMNS. `schema` describes the columns."""
 
     name: str
     stream: int
@@ -73,7 +73,10 @@ COLUMNS: Final = ", ".join(SourceRecord._fields)
 
 
 class ParkedMessage(NamedTuple):
-    """A message that could not be taken; `value` None: it is none, or too long to keep."""
+    """Message that could not be applied.
+
+    `value` is None if the message has no value or a too long one.
+    """
 
     subject: str
     seq: int
@@ -100,7 +103,10 @@ def count_parked(conn: sqlite3.Connection, name: str) -> int:
 
 
 def configure(conn: sqlite3.Connection, names: Iterable[str]) -> None:
-    """Say which sources there are now; the others keep what they brought, and their place."""
+    """Set which sources are configured.
+
+    Other sources become inactive, and keep their counts and their position.
+    """
     conn.execute("UPDATE counter_remote SET active = 0")
     conn.executemany(
         "UPDATE counter_remote SET active = 1 WHERE name = ?", [(name,) for name in names]
@@ -108,7 +114,7 @@ def configure(conn: sqlite3.Connection, names: Iterable[str]) -> None:
 
 
 def forget(conn: sqlite3.Connection, stream: int) -> None:
-    """A stream goes: so does all that is known of its sources, and of where runs began in it."""
+    """Delete all records about a stream that is deleted: its sources and the starts of its runs."""
     conn.execute(
         "DELETE FROM counter_parked WHERE name IN"
         " (SELECT name FROM counter_remote WHERE stream = ?)",
@@ -119,7 +125,10 @@ def forget(conn: sqlite3.Connection, stream: int) -> None:
 
 
 def confirm(conn: sqlite3.Connection, name: str) -> bool:
-    """Let a source go on whose values fell; False where none waits for that."""
+    """Confirm that the values of a source fell, so that reading continues.
+
+    Returns False if the source does not wait for a confirmation.
+    """
     changed = conn.execute(
         "UPDATE counter_remote SET accepted = pending WHERE name = ? AND pending <> ''", (name,)
     )
@@ -127,9 +136,10 @@ def confirm(conn: sqlite3.Connection, name: str) -> bool:
 
 
 def enroll(session: CounterSession, stream: ConfiguredStream, remote: Remote) -> SourceRecord:
-    """What is known of a source; a new one is written down.
+    """Return the record of a source, and create it for a new source.
 
-    Raises CounterError where it flowed into another stream before: what it brought is there.
+    Raises CounterError if the source was read into another stream before, because its counts are
+    there.
     """
     if remote.name in stream.upstream:
         text = f"{remote.name} is a stream here that flows into {stream.name} already"
@@ -152,7 +162,7 @@ def enroll(session: CounterSession, stream: ConfiguredStream, remote: Remote) ->
 
 
 def _cursor(session: CounterSession, stream: ConfiguredStream, config: SourceConfig) -> int:
-    """The row that messages point to, for their Nats-Stream-Source."""
+    """Return the row to which messages point for their Nats-Stream-Source."""
     key = (stream.id, config.name, config.filters, config.destinations)
     session.conn.execute(
         "INSERT OR IGNORE INTO counter_source_cursor"
@@ -168,7 +178,7 @@ def _cursor(session: CounterSession, stream: ConfiguredStream, config: SourceCon
 
 
 def change(conn: sqlite3.Connection, name: str, **fields: object) -> None:
-    """Set columns of a source; their names are ours."""
+    """Set columns of a source. The column names must come from our code."""
     columns = ", ".join(f"{column} = ?" for column in fields)
     conn.execute(f"UPDATE counter_remote SET {columns} WHERE name = ?", (*fields.values(), name))
 
@@ -176,7 +186,10 @@ def change(conn: sqlite3.Connection, name: str, **fields: object) -> None:
 def refused(
     session: CounterSession, stream: ConfiguredStream, name: str, ways: tuple[Way, ...]
 ) -> LineageConflict | None:
-    """Why a source with this lineage may not flow into a stream, or into what that flows into."""
+    """Return why a source with these paths must not be read into a stream.
+
+    This also checks the streams that read this stream.
+    """
     for target in (stream.name, *_below(session, stream.name)):
         into = served.joined_ways(session.conn, session.catalog, target, {name: ways})
         if len(into) > lineage.MOST_WAYS:
@@ -190,7 +203,7 @@ def refused(
 
 
 def _below(session: CounterSession, name: str) -> list[str]:
-    """The streams of this store that a stream flows into, near ones first."""
+    """Return the streams of this store that read a stream, also indirectly, near ones first."""
     found: list[str] = []
     waiting = [name]
     while waiting:

@@ -1,4 +1,4 @@
-"""Rows of stored messages, and how a message is rendered from one."""
+"""Convert stored messages between rows and the form of JetStream."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ PAGE = 1_000
 
 
 class SubjectMatch(NamedTuple):
-    """A subject, the sequence of its newest message, and its value where it needs no reading."""
+    """A subject and the sequence of its newest message.
+
+    `val` is None if the value must be read from the message.
+    """
 
     subject: str
     seq: int
@@ -30,7 +33,7 @@ class SubjectMatch(NamedTuple):
 
 
 class SubjectPage(NamedTuple):
-    """What matched among the subjects that were read; `after` continues, None: there is no more."""
+    """Matching subjects of one page. `after` is where the next page begins, or None at the end."""
 
     found: list[SubjectMatch]
     after: str | None
@@ -39,7 +42,10 @@ class SubjectPage(NamedTuple):
 def page(
     conn: sqlite3.Connection, stream: int, pattern: str, after: str = "", limit: int = PAGE
 ) -> SubjectPage:
-    """The subjects after `after` that a pattern names, in order, looking at `limit` at most."""
+    """Return subjects after `after` that match a pattern, in order.
+
+    Reads at most `limit` subjects.
+    """
     prefix = literal_prefix(pattern)
     if prefix == pattern:
         rows = conn.execute(EXACT, (stream, pattern)).fetchall() if after < pattern else []
@@ -65,7 +71,7 @@ ABOVE = (
 
 
 def under(conn: sqlite3.Connection, stream: int, pattern: str) -> Iterator[SubjectMatch]:
-    """Every subject that a pattern names, in order."""
+    """Yield every subject that matches a pattern, in order."""
     after: str | None = ""
     while after is not None:
         found, after = page(conn, stream, pattern, after)
@@ -99,7 +105,7 @@ class MessageRow(NamedTuple):
 
     @property
     def own_headers(self) -> Headers:
-        """The headers that it came with: the increment as written, then the others."""
+        """Headers with which the message came: the increment as written, then the others."""
         others: Headers = unpack_headers(self.headers)
         return others if self.incr is None else ((rules.INCR, self.incr), *others)
 
@@ -110,12 +116,12 @@ class MessageRow(NamedTuple):
         return rules.render_body(self.val).encode()
 
     def value(self) -> str:
-        """The counter's value in it, in digits; raises CounterError 10172."""
+        """Return the counter's value in the message, in digits. Raises CounterError 10172."""
         return self.val if self.val is not None else rules.read_body(self.body or b"")
 
 
 def render(row: MessageRow, sources: Mapping[str, Mapping[str, str]]) -> Message:
-    """The message as JetStream shows it; `sources` is the source map as of it."""
+    """Return the message in the form of JetStream. `sources` is the source map at that time."""
     headers = row.own_headers
     if row.source is not None:
         where = rules.source_header(
@@ -132,7 +138,10 @@ def render(row: MessageRow, sources: Mapping[str, Mapping[str, str]]) -> Message
 
 
 def pack_headers(headers: Headers) -> tuple[str | None, str | None]:
-    """Headers as (text of the increment, JSON of the others); None where there are none."""
+    """Convert headers to (text of the increment, JSON of the others).
+
+    A part without headers is None.
+    """
     if len(headers) == 1 and headers[0][0] == rules.INCR:
         return headers[0][1], None
     incr = next((value for name, value in headers if name == rules.INCR), None)
@@ -147,7 +156,7 @@ def unpack_headers(text: str | None) -> Headers:
 
 
 def pack_body(body: bytes) -> tuple[str | None, bytes | None]:
-    """A body as (value, None) where it is exactly a counter's, else as (None, body)."""
+    """Convert a body to (value, None) if it is exactly a counter's body, else to (None, body)."""
     try:
         value = rules.read_body(body)
     except CounterError:

@@ -1,8 +1,9 @@
-"""Tables of the embedded counters, in the store's file.
+"""Define the tables of the embedded counters in the store's file.
 
-A message keeps its increment and value as text (they have any length), and of the source map only
-the entry that it changed; bodies and headers are rendered on read. `counter_latest` exists because
-the planner answers "last of this subject" with a scan otherwise.
+A message stores its increment and value as text, because they have any length. It stores only the
+entry of the source map that it changed. Bodies and headers are built on read.
+
+`counter_latest` exists because the planner would need a scan to find the last message of a subject.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ if TYPE_CHECKING:
     import sqlite3
 
 _TABLES = (
-    # Who this store is, to others that source it; `generation` changes with any configuration.
+    # Identity of this store for stores that read it. `generation` changes with every configuration.
     """CREATE TABLE counter_store (
         id INTEGER PRIMARY KEY CHECK (id = 1),
         uuid TEXT NOT NULL,
         generation INTEGER NOT NULL
     )""",
-    # `epoch` is new each time that a stream of this name is made.
+    # `epoch` is new each time that a stream of this name is created.
     """CREATE TABLE counter_stream (
         id INTEGER PRIMARY KEY,
         name TEXT NOT NULL UNIQUE,
@@ -32,8 +33,9 @@ _TABLES = (
         messages INTEGER NOT NULL,
         subjects INTEGER NOT NULL
     )""",
-    # `counted`: this stream made the value (else stored verbatim). `body` only where it is not
-    # the value's. `old`: superseded, in streams that have limits.
+    # `counted`: this stream computed the value. Otherwise the message was stored unchanged. `body`
+    # is set only if it differs from the body of the value. `old`: superseded, in streams with
+    # limits.
     """CREATE TABLE counter_message (
         stream INTEGER NOT NULL,
         seq INTEGER NOT NULL,
@@ -69,7 +71,7 @@ _TABLES = (
         val TEXT NOT NULL,
         PRIMARY KEY (stream, subject, name, src_subject)
     ) WITHOUT ROWID""",
-    # Map entries whose message was removed, needed for the map as of an older sequence.
+    # Map entries of removed messages. They are needed for the map as of an older sequence.
     """CREATE TABLE counter_source_past (
         stream INTEGER NOT NULL,
         subject TEXT NOT NULL,
@@ -79,7 +81,7 @@ _TABLES = (
         val TEXT NOT NULL,
         PRIMARY KEY (stream, subject, name, src_subject, seq)
     ) WITHOUT ROWID""",
-    # How far each source was read; kept when a source is taken out, so that it resumes.
+    # Position in each source. It stays after the source is removed, so that the source can resume.
     """CREATE TABLE counter_source_cursor (
         id INTEGER PRIMARY KEY,
         stream INTEGER NOT NULL,
@@ -99,7 +101,7 @@ _TABLES = (
         PRIMARY KEY (stream, id)
     ) WITHOUT ROWID""",
     "CREATE INDEX counter_msgid_ts ON counter_msgid (stream, ts)",
-    # One push in flight per target and subject: what its message id promised.
+    # Push in flight for a target and subject, with the message id that it uses.
     """CREATE TABLE counter_outbox (
         target TEXT NOT NULL,
         subject TEXT NOT NULL,
@@ -114,7 +116,7 @@ _TABLES = (
 
 
 _REMOTE_TABLES = (
-    # Runs of programs that write this store, and at which sequence of each stream they began.
+    # Runs of programs that write this store, and the sequence of each stream at which a run began.
     """CREATE TABLE counter_run (
         n INTEGER PRIMARY KEY AUTOINCREMENT,
         run TEXT NOT NULL,
@@ -126,8 +128,9 @@ _REMOTE_TABLES = (
         seq INTEGER NOT NULL,
         PRIMARY KEY (n, stream)
     ) WITHOUT ROWID""",
-    # A source in another store: who it is, how far it was read, and what became of that.
-    # `accepted`: the head whose lower values were confirmed; `pending`: the one that waits for it.
+    # Source in another store: its identity, the position in it, and statistics. `accepted`: key of
+    # the head whose lower values were confirmed. `pending`: key of the head that waits for a
+    # confirmation.
     """CREATE TABLE counter_remote (
         name TEXT PRIMARY KEY,
         stream INTEGER NOT NULL,
@@ -152,7 +155,8 @@ _REMOTE_TABLES = (
         last_value TEXT,
         changed INTEGER
     ) WITHOUT ROWID""",
-    # Messages that could not be taken: tried again, or replaced by the next of their subject.
+    # Messages that could not be applied. Each is tried again, or replaced by the next message of
+    # its subject.
     """CREATE TABLE counter_parked (
         name TEXT NOT NULL,
         subject TEXT NOT NULL,
@@ -165,8 +169,9 @@ _REMOTE_TABLES = (
 
 
 _PUSH_TABLES = (
-    # What was acknowledged there, and what may come late; `seq`: the message that a push in flight
-    # builds on; `origin`: which stream of which store pushed it.
+    # Push state of a subject: the acknowledged value, and the increments that may arrive late.
+    # `seq`: message on which a push in flight builds. `origin`: stream and store that pushed the
+    # subject.
     """CREATE TABLE counter_push (
         target TEXT NOT NULL,
         subject TEXT NOT NULL,
@@ -181,7 +186,7 @@ _PUSH_TABLES = (
 
 
 def _create(conn: sqlite3.Connection) -> None:
-    """Make the tables, and give the store its identity."""
+    """Create the tables, and give the store its identity."""
     for statement in (*_TABLES, *_REMOTE_TABLES, *_PUSH_TABLES):
         conn.execute(statement)
 

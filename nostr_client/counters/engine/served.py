@@ -1,4 +1,4 @@
-"""What a stream shows to stores that source it: its messages, its head, and its lineage."""
+"""Read what other stores get of a stream: its messages, its head, and its paths (`lineage`)."""
 
 from __future__ import annotations
 
@@ -22,11 +22,14 @@ if TYPE_CHECKING:
     from nostr_client.counters.lineage import Way
 
 PAGE_DIGITS: Final = 1_000_000
-"""Characters of values and subjects in one page: answers have a bound, counters have none."""
+"""Most characters of values and subjects in one page.
+
+Values have no bound, but answers have one.
+"""
 
 
 class MessagePage(NamedTuple):
-    """Messages in the order of their sequences; `more`: there are further ones."""
+    """Messages in the order of their sequences. `more` is true if further messages exist."""
 
     head: StreamHead
     arrivals: tuple[Arrival, ...]
@@ -35,7 +38,10 @@ class MessagePage(NamedTuple):
 
 
 def begin_run(conn: sqlite3.Connection, run: str, now: int) -> None:
-    """Name the run of a program that writes this store from now on; `now` in nanoseconds."""
+    """Record the run of a program that writes this store from now on.
+
+    `now` is in nanoseconds.
+    """
     (n,) = conn.execute(
         "INSERT INTO counter_run (run, ts) VALUES (?, ?) RETURNING n", (run, now)
     ).fetchone()
@@ -45,7 +51,7 @@ def begin_run(conn: sqlite3.Connection, run: str, now: int) -> None:
 
 
 def head(conn: sqlite3.Connection, stream: int) -> StreamHead:
-    """Who a stream is, and where it stands."""
+    """Return the identity and the position of a stream."""
     (store,) = conn.execute("SELECT uuid FROM counter_store").fetchone()
     epoch, last_seq = conn.execute(
         "SELECT epoch, last_seq FROM counter_stream WHERE id = ?", (stream,)
@@ -73,9 +79,9 @@ _NEWEST = (
 def page(
     conn: sqlite3.Connection, name: str, after: int, limit: int, *, newest: bool = False
 ) -> MessagePage:
-    """The kept messages after a sequence, of each subject the newest alone where that is asked.
+    """Return the stored messages after a sequence.
 
-    Raises NoStream.
+    `newest` selects only the newest message of each subject. Raises NoStream.
     """
     stream = read.stream_id(conn, name)
     sql = _SINCE + (_NEWEST if newest else "") + " ORDER BY m.seq LIMIT ?"
@@ -106,14 +112,14 @@ def _arrival(row: MessageRow) -> Arrival:
 
 
 def ways_into(conn: sqlite3.Connection, name: str) -> tuple[Way, ...]:
-    """All ways into a stream, as far as this store knows them."""
+    """Return all paths into a stream that this store knows."""
     return joined_ways(conn, session.load(conn), name, {})
 
 
 def joined_ways(
     conn: sqlite3.Connection, streams: Catalog, name: str, instead: dict[str, tuple[Way, ...]]
 ) -> tuple[Way, ...]:
-    """As `ways_into`, with the lineages of some sources as in `instead`."""
+    """Return the paths like `ways_into`, but with the paths of some sources from `instead`."""
     (store,) = conn.execute("SELECT uuid FROM counter_store").fetchone()
     return _ways(conn, streams, name, instead, store, ())
 
@@ -144,7 +150,10 @@ def _local(stream: ConfiguredStream) -> list[SourceConfig]:
 
 
 def _apart(sources: Iterable[SourceConfig]) -> Iterator[SourceConfig]:
-    """Each upstream once where its sources bring no subject to one place: those are no two ways."""
+    """Yield the sources that are separate paths.
+
+    Two sources of one upstream are one path if they never carry a subject to the same place.
+    """
     kept: dict[str, list[_Route]] = {}
     for source in sources:
         if _is_way(kept.setdefault(source.name, []), source.filters, source.destinations):
@@ -152,18 +161,21 @@ def _apart(sources: Iterable[SourceConfig]) -> Iterator[SourceConfig]:
 
 
 class _Route(NamedTuple):
-    """Which subjects there become which here, both as patterns."""
+    """Pattern of the subjects in the source, and pattern of the subjects in this stream."""
 
     src: str
     target: str
 
     def meets(self, other: _Route) -> bool:
-        """Whether some subject could come to the same place by both."""
+        """Return whether both routes could carry one subject to the same place."""
         return overlaps(self.src, other.src) and overlaps(self.target, other.target)
 
 
 def _is_way(others: list[_Route], filters: str, destinations: str) -> bool:
-    """Whether a source is a way of its own beside `others` of its upstream, which it joins."""
+    """Return whether a source is a separate path beside `others` of its upstream.
+
+    Adds the source to `others`.
+    """
     pairs = zip(filters.split("\f"), destinations.split("\f"), strict=True)
     mine = [_Route(src, src if dest == ">" else Transform(src, dest).target) for src, dest in pairs]
     apart = bool(others) and not any(a.meets(b) for a in mine for b in others)
@@ -174,7 +186,10 @@ def _is_way(others: list[_Route], filters: str, destinations: str) -> bool:
 def _remote(
     conn: sqlite3.Connection, stream: ConfiguredStream, instead: dict[str, tuple[Way, ...]]
 ) -> list[tuple[Way, ...]]:
-    """Lineages of the sources from other stores; those that are `instead` given come last."""
+    """Return the paths of the sources in other stores.
+
+    Paths in `instead` replace the stored paths of a source.
+    """
     rows = conn.execute(
         "SELECT r.name, r.lineage, c.filters, c.destinations FROM counter_remote r"
         " JOIN counter_source_cursor c ON c.id = r.cursor"

@@ -1,4 +1,4 @@
-"""One unit of work on the counters: what is read, changed and sent within a transaction."""
+"""Collect the reads, changes and outgoing messages of one transaction on the counters."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 ROUTES = 10_000
-"""Subjects whose stream is remembered: bounds the memory, not the number of subjects."""
+"""Most remembered subjects with their stream. It bounds the memory, not the number of subjects."""
 
 
 class ConfiguredStream:
-    """A configured stream; what it holds at the moment is `session.OpenStream`."""
+    """A configured stream. Its present state is `session.OpenStream`."""
 
     def __init__(self, id: int, epoch: str, config: StreamConfig) -> None:
         self.id = id
@@ -43,7 +43,7 @@ class ConfiguredStream:
 
 
 class Catalog:
-    """Every stream of one store; whole and unchanging."""
+    """All streams of one store. Immutable."""
 
     def __init__(self, streams: list[ConfiguredStream]) -> None:
         self.by_name = {stream.name: stream for stream in streams}
@@ -64,7 +64,10 @@ class Catalog:
             self._downstream.setdefault(name, []).append(stream)
 
     def route(self, subject: str) -> ConfiguredStream | None:
-        """The stream that listens on a subject; raises InvalidInput where it is none."""
+        """Return the stream that listens on a subject, or None.
+
+        Raises InvalidInput if `subject` is not a subject.
+        """
         found = self._literal.get(subject)
         if found is not None:
             return found
@@ -80,26 +83,29 @@ class Catalog:
         return next((s for pattern, s in self._patterns if matches(pattern, subject)), None)
 
     def downstream(self, name: str) -> list[ConfiguredStream]:
-        """The streams that source or mirror this one."""
+        """Return the streams that read or mirror this stream."""
         return self._downstream.get(name, [])
 
 
 class CatalogCache:
-    """Keeps the catalog of one connection's store; a generation never comes back once changed."""
+    """Caches the catalog of one connection's store. No generation occurs twice."""
 
     def __init__(self) -> None:
         self._kept: _Kept | None = None
 
     def read(self, conn: sqlite3.Connection) -> Catalog:
-        """The catalog as the connection's transaction sees it."""
+        """Return the catalog as the connection's transaction sees it."""
         (generation,) = conn.execute("SELECT generation FROM counter_store").fetchone()
         if self._kept is None or self._kept.generation != generation:
             self._kept = _Kept(generation, load(conn))
         return self._kept.catalog
 
     def ends_in(self, name: str) -> bool:
-        """Whether a publish to a stream is known to touch a few rows: nothing follows from it in
-        other streams, and no age or number of messages removes others at once."""
+        """Return whether a publish to a stream is known to change only a few rows.
+
+        This is true if no other stream reads the stream, and no limit of age or number removes
+        messages.
+        """
         if self._kept is None:
             return False
         catalog = self._kept.catalog
@@ -126,12 +132,12 @@ def write_config(config: StreamConfig) -> str:
 
 
 def touch(conn: sqlite3.Connection) -> None:
-    """Say that a configuration changed."""
+    """Mark a change of a configuration."""
     conn.execute("UPDATE counter_store SET generation = random()")
 
 
 class OpenStream:
-    """What a stream holds at the moment; written back by `CounterSession.finish`."""
+    """Present state of a stream. `CounterSession.finish` writes it back."""
 
     __slots__ = ("changed", "last_seq", "messages", "subjects")
 
@@ -142,20 +148,23 @@ class OpenStream:
         self.changed = False
 
     def next_seq(self) -> int:
-        """Take the next sequence, for a message that is then stored."""
+        """Return the next sequence, for a message that is then stored."""
         self.last_seq += 1
         self.messages += 1
         self.changed = True
         return self.last_seq
 
     def skip_to(self, seq: int) -> None:
-        """Take a sequence that another stream gave (a mirror)."""
+        """Use a sequence of the mirrored stream."""
         self.last_seq = seq
         self.messages += 1
         self.changed = True
 
     def jump_past(self, seq: int) -> None:
-        """Never give `seq` or a lower sequence again: a purge named it before it was reached."""
+        """Never use `seq` or a lower sequence again.
+
+        A purge may name a sequence that the stream has not reached.
+        """
         if seq > self.last_seq:
             self.last_seq = seq
             self.changed = True
@@ -167,17 +176,17 @@ class OpenStream:
 
 
 class Latest(NamedTuple):
-    """The newest message of a subject; `val` is None where its body must be read for it."""
+    """The newest message of a subject. `val` is None if its body must be read."""
 
     seq: int
     val: str | None
 
 
 class CounterSession:
-    """Work on the counters in the transaction of `conn`; `now` is in nanoseconds since 1970.
+    """Work on the counters in the transaction of `conn`. `now` is in nanoseconds since 1970.
 
-    Call `finish` before the transaction ends; what raises before that is rolled back by the
-    caller. `outgoing` collects what the streams republish, to be sent after the commit.
+    Call `finish` before the transaction ends. If an error comes before that, the caller rolls back.
+    `outgoing` collects republished messages, which the caller sends after the commit.
     """
 
     def __init__(self, conn: sqlite3.Connection, cache: CatalogCache, now: int) -> None:
@@ -198,7 +207,7 @@ class CounterSession:
         self._catalog = None
 
     def stream(self, name: str) -> ConfiguredStream:
-        """A stream by name; raises NoStream."""
+        """Return a stream by name. Raises NoStream."""
         found = self.catalog.by_name.get(check_name(name))
         if found is None:
             raise NoStream(name)
@@ -215,7 +224,7 @@ class CounterSession:
         return found
 
     def changed(self) -> list[int]:
-        """Ids of the streams that hold something else than when the session began."""
+        """Return the ids of the streams that changed in this session."""
         return [id for id, live in self._live.items() if live.changed]
 
     def latest(self, stream: ConfiguredStream, subject: str) -> Latest | None:
@@ -226,7 +235,7 @@ class CounterSession:
         return Latest(*row) if row else None
 
     def finish(self) -> None:
-        """Write back what the streams hold now."""
+        """Write the changed state of the streams."""
         for id, live in self._live.items():
             if live.changed:
                 self.conn.execute(

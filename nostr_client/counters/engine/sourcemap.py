@@ -1,4 +1,4 @@
-"""The source map of a counter: of its newest message, and as of any kept one."""
+"""Read and write the source map of a counter, for its newest or any stored message."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def fold(entries: Iterable[tuple[str, str, str]]) -> SourceMap:
-    """Triples of stream, subject, value as a map; a later triple replaces an earlier one."""
+    """Convert triples (stream, subject, value) to a map. A later triple replaces an earlier one."""
     found: SourceMap = {}
     for name, subject, value in entries:
         found.setdefault(name, {})[subject] = value
@@ -20,7 +20,7 @@ def fold(entries: Iterable[tuple[str, str, str]]) -> SourceMap:
 
 
 def current(conn: sqlite3.Connection, stream: int, subject: str) -> SourceMap:
-    """The source map of the newest message."""
+    """Return the source map of the newest message."""
     return fold(
         conn.execute(
             "SELECT name, src_subject, val FROM counter_source_map"
@@ -31,7 +31,7 @@ def current(conn: sqlite3.Connection, stream: int, subject: str) -> SourceMap:
 
 
 def exists(conn: sqlite3.Connection, stream: int, subject: str) -> bool:
-    """Whether a counter has a source map at all: most have none."""
+    """Return whether a counter has a source map. Most counters have none."""
     row = conn.execute(
         "SELECT 1 FROM counter_source_map WHERE stream = ? AND subject = ? LIMIT 1",
         (stream, subject),
@@ -42,7 +42,7 @@ def exists(conn: sqlite3.Connection, stream: int, subject: str) -> bool:
 def seen(
     conn: sqlite3.Connection, stream: int, subject: str, name: str, src_subject: str
 ) -> str | None:
-    """The value last seen of one source, or None."""
+    """Return the value last seen of one source, or None."""
     row = conn.execute(
         "SELECT val FROM counter_source_map"
         " WHERE stream = ? AND subject = ? AND name = ? AND src_subject = ?",
@@ -74,7 +74,7 @@ _CHANGES = """
 def changes(
     conn: sqlite3.Connection, stream: int, subject: str, after: int, upto: int
 ) -> list[tuple[int, str, str, str]]:
-    """Changes of the map as (sequence, stream, subject, value), oldest first."""
+    """Return changes of the map as (sequence, stream, subject, value), oldest first."""
     bounds = {"stream": stream, "subject": subject, "after": after, "upto": upto}
     rows = conn.execute(
         f"SELECT seq, name, src_subject, val FROM ({_CHANGES}) ORDER BY seq", bounds
@@ -83,7 +83,7 @@ def changes(
 
 
 def as_of(conn: sqlite3.Connection, stream: int, subject: str, seq: int) -> SourceMap:
-    """The source map of the newest message that is not above `seq`."""
+    """Return the source map of the newest message at or below `seq`."""
     bounds = {"stream": stream, "subject": subject, "after": -1, "upto": seq}
     rows = conn.execute(
         f"SELECT name, src_subject, val, max(seq) FROM ({_CHANGES}) GROUP BY name, src_subject",
@@ -93,7 +93,10 @@ def as_of(conn: sqlite3.Connection, stream: int, subject: str, seq: int) -> Sour
 
 
 def keep_past(conn: sqlite3.Connection, stream: int, subject: str, below: int) -> None:
-    """Before messages below `below` go: keep the newest change of each entry among them."""
+    """Keep the newest change of each entry below `below`.
+
+    Call it before those messages are removed.
+    """
     bounds = {"stream": stream, "subject": subject, "after": -1, "upto": below - 1}
     rows = conn.execute(
         f"SELECT name, src_subject, val, max(seq) FROM ({_CHANGES}) GROUP BY name, src_subject",
@@ -110,7 +113,10 @@ def keep_past(conn: sqlite3.Connection, stream: int, subject: str, below: int) -
 
 
 def keep_one(conn: sqlite3.Connection, stream: int, seq: int) -> None:
-    """Before one message in the middle goes: keep its change of the map."""
+    """Keep the map change of one message.
+
+    Call it before that message is removed from the middle of the history.
+    """
     conn.execute(
         "INSERT OR REPLACE INTO counter_source_past"
         " SELECT m.stream, m.subject, c.name, m.src_subject, m.seq, m.src_val"
@@ -121,7 +127,7 @@ def keep_one(conn: sqlite3.Connection, stream: int, seq: int) -> None:
 
 
 def rewind(conn: sqlite3.Connection, stream: int, subject: str, seq: int) -> None:
-    """Make the map as of `seq` the current one: the messages above it are gone."""
+    """Replace the current map with the map as of `seq`, after the removal of later messages."""
     found = as_of(conn, stream, subject, seq)
     forget(conn, stream, subject)
     entries = [
@@ -138,7 +144,7 @@ def rewind(conn: sqlite3.Connection, stream: int, subject: str, seq: int) -> Non
 
 
 def set_current(conn: sqlite3.Connection, stream: int, subject: str, sources: SourceMap) -> None:
-    """Write a whole map, where there is none."""
+    """Write a whole map for a subject that has none."""
     for name, subjects in sources.items():
         for src_subject, value in subjects.items():
             note(conn, stream, subject, name, src_subject, value)

@@ -1,4 +1,4 @@
-"""Making, editing and removing streams."""
+"""Create, change and delete streams."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 
 def create(session: CounterSession, config: StreamConfig) -> None:
-    """Make a stream; making it again with the same configuration changes nothing.
+    """Create a stream.
 
-    Raises CounterError with the server's code, InvalidInput for what only a server can do.
+    Does nothing if the stream exists with the same configuration. Raises CounterError with the
+    server's code. Raises InvalidInput for settings that only a server supports.
     """
     existing = session.catalog.by_name.get(config.name)
     if existing is not None and existing.config == config:
@@ -40,7 +41,10 @@ def create(session: CounterSession, config: StreamConfig) -> None:
 
 
 def update(session: CounterSession, config: StreamConfig) -> None:
-    """Replace a stream's configuration; raises CounterError, NoStream, InvalidInput."""
+    """Replace a stream's configuration.
+
+    Raises CounterError, NoStream and InvalidInput.
+    """
     stream = session.stream(config.name)
     empty = session.live(stream).messages == 0
     rules.check_update(stream.config, config, empty=empty)
@@ -56,7 +60,7 @@ def update(session: CounterSession, config: StreamConfig) -> None:
 
 
 def _check_here(session: CounterSession, config: StreamConfig) -> None:
-    """What needs the other streams, and what an embedded store does not do."""
+    """Check a configuration against other streams, and refuse what an embedded store cannot do."""
     others = [s.config for s in session.catalog.by_name.values() if s.name != config.name]
     rules.check_overlap(config, others)
     path = rules.cycle(config, others)
@@ -69,7 +73,7 @@ def _check_here(session: CounterSession, config: StreamConfig) -> None:
 
 
 def _mark_old(session: CounterSession, stream: ConfiguredStream) -> None:
-    """Know the superseded messages by index, or forget that, as the stream has limits or not."""
+    """Mark superseded messages if the stream has limits, else remove the marks."""
     if not stream.has_limits:
         session.conn.execute(
             "UPDATE counter_message SET old = 0 WHERE stream = ? AND old = 1", (stream.id,)
@@ -83,7 +87,10 @@ def _mark_old(session: CounterSession, stream: ConfiguredStream) -> None:
 
 
 def delete(session: CounterSession, name: str) -> None:
-    """Remove a stream with all that it holds; streams that source it keep what they have."""
+    """Delete a stream with all its messages.
+
+    Streams that read it keep the counts that they have.
+    """
     stream = session.stream(name)
     remote.forget(session.conn, stream.id)
     for table in (*CONTENT, "counter_source_cursor", "counter_msgid"):
@@ -98,7 +105,7 @@ def _changed(session: CounterSession) -> None:
 
 
 def info(conn: sqlite3.Connection, stream: ConfiguredStream) -> StreamInfo:
-    """A stream's configuration, what it holds, and how far its sources were read."""
+    """Return a stream's configuration, its state, and the position in each source."""
     return StreamInfo(
         config=stream.config,
         state=_state(conn, stream),
@@ -110,7 +117,10 @@ def info(conn: sqlite3.Connection, stream: ConfiguredStream) -> StreamInfo:
 def _source(
     conn: sqlite3.Connection, stream: ConfiguredStream, source: SourceConfig
 ) -> SourceStatus:
-    """How far a source was read; cursors of those taken out are kept, but are no sources."""
+    """Return the position in a source.
+
+    Cursors of removed sources exist too, but they are not listed.
+    """
     key = (source.name, source.filters, source.destinations)
     cursor = conn.execute(
         "SELECT epoch, seq, stalled FROM counter_source_cursor"
@@ -124,7 +134,7 @@ def _source(
     if upstream is None:
         return SourceStatus(*key, seq, 0, f"there is no stream {source.name}")
     if upstream[0] != epoch:
-        return SourceStatus(*key, 0, upstream[1], stalled)  # made again, or never read
+        return SourceStatus(*key, 0, upstream[1], stalled)  # created again, or never read
     return SourceStatus(*key, seq, upstream[1] - seq, stalled)
 
 

@@ -1,4 +1,7 @@
-"""Taking what a source in another store has: messages, source map and place in one transaction."""
+"""Apply the messages of a source in another store.
+
+Messages, source map and position change in one transaction.
+"""
 
 from __future__ import annotations
 
@@ -24,24 +27,26 @@ if TYPE_CHECKING:
     from nostr_client.counters.lineage import Way
 
 MOST_DIGITS: Final = 65_536
-"""Digits of a value from elsewhere: what a nats-server's header carries."""
+"""Most digits of a value from another store: the limit of a nats-server's header."""
 
 LONGEST_SUBJECT: Final = 256
-"""Characters of a subject from elsewhere: what the API takes."""
+"""Most characters of a subject from another store: the limit of the API."""
 
 MOST_PARKED: Final = 1_000
-"""Subjects of one source that are parked; further ones are left out, and counted."""
+"""Most parked subjects of one source. Further subjects are left out and counted."""
 
 RETRIED: Final = 100
 """Parked subjects that are tried again with each batch."""
 
 
 class Batch(NamedTuple):
-    """What came of a source: of the sequences above `after` all that is kept, or where `whole` is
-    set the newest of every subject.
+    """Messages of a source.
 
-    `upto`: the sequence that the reader has come to. `version`: of a replaceable event, its time
-    and id; None for what has sequences alone.
+    `arrivals` are all stored messages above `after`. If `whole` is set, they are the newest message
+    of every subject.
+
+    - `upto`: the sequence up to which the reader has read.
+    - `version`: time and id of a replaceable event. None for a source that has only sequences.
     """
 
     head: StreamHead
@@ -54,19 +59,24 @@ class Batch(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """Sequences that were gone before they came: after `after`, before `before`."""
+    """Sequences that were removed before they were read: above `after`, below `before`."""
 
     after: int
     before: int
 
 
 class BatchResult(NamedTuple):
-    """What became of a batch; `outcome` is one of:
+    """Result of a batch.
 
-    taken; met (known from now on, its messages come with the next batch); stale (older than what
-    was taken, or it begins after that); again (ask for the newest of every subject: what was read
-    is no part of it any more); backwards (as again, and values fell: waits for a confirmation);
-    refused.
+    `outcome` is one of:
+
+    - `taken`: the batch was applied.
+    - `met`: the source is known from now on. Its messages come with the next batch.
+    - `stale`: the batch is older than the applied one, or begins after the position.
+    - `again`: the position is no longer part of the stream. Ask for the newest message of every
+      subject.
+    - `backwards`: as `again`, and values fell. The source waits for a confirmation.
+    - `refused`: the paths form a cycle or a diamond, or are too many.
     """
 
     outcome: str
@@ -79,9 +89,9 @@ class BatchResult(NamedTuple):
 
 
 def take(session: CounterSession, source: Remote, batch: Batch) -> BatchResult:
-    """Bring a stream up to what a source says, by the delta rule.
+    """Apply the values of a source to a stream, by the delta rule.
 
-    Nothing of another source changes, whatever this one says. Raises NoStream, CounterError.
+    Never changes the counts of another source. Raises NoStream and CounterError.
     """
     stream = session.stream(source.stream)
     if not stream.config.allow_msg_counter:
@@ -103,7 +113,10 @@ def take(session: CounterSession, source: Remote, batch: Batch) -> BatchResult:
 
 
 def _is_newer(version: tuple[int, str], known: SourceRecord) -> bool:
-    """By NIP-01: the later one, of two of one second the one with the lower id."""
+    """Return whether a version is newer by NIP-01.
+
+    The later version is newer. In one second, the version with the lower id is newer.
+    """
     at, id = version
     if at != known.version_at:
         return at > known.version_at
@@ -111,8 +124,11 @@ def _is_newer(version: tuple[int, str], known: SourceRecord) -> bool:
 
 
 def _meet(session: CounterSession, name: str, head: StreamHead, lineage: str) -> None:
-    """Know a source before anything of it is taken: its sources may be asking for us just now,
-    and whichever of two comes second sees the circle that they would make."""
+    """Record a source before any of its messages is applied.
+
+    Two stores may ask for each other at the same time. The store that comes second then sees the
+    cycle.
+    """
     remote.change(
         session.conn, name, store=head.store, epoch=head.epoch, run=head.run, lineage=lineage
     )
@@ -140,9 +156,9 @@ def _checked(
 
 
 def _is_late(known: SourceRecord, head: StreamHead) -> bool:
-    """Whether an answer was made before the newest one that was taken: it says nothing new.
+    """Return whether an answer is older than the newest one that was applied.
 
-    Within a run sequences only grow, and an older store begins a run that is not known.
+    Within a run, sequences only grow. A store that is restored from a backup begins an unknown run.
     """
     if (known.store, known.epoch) != (head.store, head.epoch):
         return False
@@ -154,7 +170,10 @@ def _is_late(known: SourceRecord, head: StreamHead) -> bool:
 def _vanished(
     session: CounterSession, stream: ConfiguredStream, known: SourceRecord, batch: Batch
 ) -> list[Arrival]:
-    """Subjects that a source had and has no more, since its store is an older one: they are 0."""
+    """Return subjects that a source has lost because its store is an older one.
+
+    Their value is 0 now.
+    """
     there = {one.subject for one in batch.arrivals}
     rows = session.conn.execute(
         "SELECT DISTINCT src_subject FROM counter_source_map WHERE stream = ? AND name = ?",
@@ -166,7 +185,7 @@ def _vanished(
 def _falls(
     session: CounterSession, stream: ConfiguredStream, source: Remote, arrivals: Sequence[Arrival]
 ) -> list[tuple[str, str, str]]:
-    """Subjects whose value is lower than what was seen of them, with both values."""
+    """Return the subjects whose value fell, with the seen value and the new value."""
     found: list[tuple[str, str, str]] = []
     for one in arrivals:
         target = source.config.target(one.subject)
@@ -194,7 +213,7 @@ def _is_value(text: str) -> bool:
 
 
 class _Taking:
-    """One batch on its way into a stream."""
+    """Application of one batch to a stream."""
 
     def __init__(
         self, session: CounterSession, stream: ConfiguredStream, source: Remote, known: SourceRecord
@@ -313,7 +332,7 @@ class _Taking:
 
 
 def _gaps(ordered: Sequence[Arrival], after: int, batch: Batch) -> list[Gap]:
-    """Where sequences are missing between what was read and what came."""
+    """Return the gaps in the sequences since the last position."""
     found: list[Gap] = []
     at = after
     for seq in (*(one.seq for one in ordered), batch.upto + 1):
@@ -324,7 +343,10 @@ def _gaps(ordered: Sequence[Arrival], after: int, batch: Batch) -> list[Gap]:
 
 
 def check_batch(batch: Batch) -> None:
-    """Raise InvalidInput for a batch that contradicts itself: a bug or a lie of the other side."""
+    """Raise InvalidInput for a batch that contradicts itself.
+
+    The other side has a bug or lies.
+    """
     head = batch.head
     if not 0 <= batch.upto <= head.last_seq:
         raise InvalidInput("it has read further than there is")

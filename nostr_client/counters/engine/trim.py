@@ -1,4 +1,7 @@
-"""Removing messages: limits, purges, single deletions. Limits never take a counter's newest."""
+"""Remove messages by limits, purges and single deletions.
+
+Limits never remove the newest message of a counter.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ if TYPE_CHECKING:
 CONTENT = ("counter_message", "counter_latest", "counter_source_map", "counter_source_past")
 
 TRIM_STEP = 1_000
-"""Messages that limits take in one go: what a long backlog adds to one write."""
+"""Most messages that limits remove in one write, if many are waiting."""
 
 
 def trim(session: CounterSession, stream: ConfiguredStream, subject: str, before: Latest) -> None:
@@ -32,7 +35,7 @@ def trim(session: CounterSession, stream: ConfiguredStream, subject: str, before
 
 
 def apply_limits(session: CounterSession, stream: ConfiguredStream) -> int:
-    """Take all that the limits do not allow, at once: they were changed; how many went."""
+    """Remove all messages beyond changed limits at once. Return their number."""
     gone, keep = 0, stream.config.max_msgs_per_subject
     if keep > 0:
         rows = session.conn.execute(
@@ -47,7 +50,10 @@ def apply_limits(session: CounterSession, stream: ConfiguredStream) -> int:
 
 
 def expire(session: CounterSession, stream: ConfiguredStream) -> int:
-    """Take superseded messages that are too old or too many, oldest first; how many went."""
+    """Remove superseded messages that are too old or too many, oldest first.
+
+    Return their number.
+    """
     config, live = stream.config, session.live(stream)
     taken = 0
     if config.max_age > 0:
@@ -85,7 +91,7 @@ def _keep_newest(session: CounterSession, stream: ConfiguredStream, subject: str
 
 
 def drop_below(session: CounterSession, stream: ConfiguredStream, subject: str, seq: int) -> int:
-    """Remove the messages of a subject below `seq`, of which at least one above is kept."""
+    """Remove the messages of a subject below `seq`. One at or above must exist."""
     if sourcemap.exists(session.conn, stream.id, subject):
         sourcemap.keep_past(session.conn, stream.id, subject, seq)
     gone = session.conn.execute(
@@ -97,7 +103,7 @@ def drop_below(session: CounterSession, stream: ConfiguredStream, subject: str, 
 
 
 def drop_subject(session: CounterSession, stream: ConfiguredStream, subject: str) -> int:
-    """Remove a counter whole: its history, its value and its source map."""
+    """Remove a counter with its history, its value and its source map."""
     conn, where = session.conn, (stream.id, subject)
     gone = conn.execute(
         "DELETE FROM counter_message WHERE stream = ? AND subject = ?", where
@@ -116,10 +122,10 @@ def purge(
     seq: int = 0,
     keep: int = 0,
 ) -> int:
-    """Remove the messages of all subjects that `pattern` names: those below `seq`, all but the
-    newest `keep` of them, or all; returns how many went.
+    """Remove messages of all subjects that match `pattern`. Return their number.
 
-    Raises CounterError where the stream denies it or both `seq` and `keep` are given.
+    Removes the messages below `seq`, or all but the newest `keep`, or all. Raises CounterError if
+    the stream forbids it or if both `seq` and `keep` are given.
     """
     if stream.config.deny_purge:
         raise CounterError("stream purge not permitted", code=10110, status=500)
@@ -137,7 +143,10 @@ def purge(
 
 
 def empty(session: CounterSession, stream: ConfiguredStream) -> int:
-    """Remove every message of a stream; sequences, message ids and cursors go on."""
+    """Remove every message of a stream.
+
+    Sequences, message ids and cursors stay.
+    """
     live = session.live(stream)
     gone = live.messages
     for table in CONTENT:
@@ -147,7 +156,10 @@ def empty(session: CounterSession, stream: ConfiguredStream) -> int:
 
 
 def _boundary(session: CounterSession, stream: ConfiguredStream, pattern: str, keep: int) -> int:
-    """The sequence below which all but the newest `keep` matching messages lie; 0: none does."""
+    """Return the sequence below which all but the newest `keep` matching messages are.
+
+    Returns 0 if there are fewer messages.
+    """
     found: list[int] = []
     for subject, _, _ in under(session.conn, stream.id, pattern or ">"):
         rows = session.conn.execute(
@@ -171,9 +183,10 @@ def _purge_subject(
 
 
 def delete_message(session: CounterSession, stream: ConfiguredStream, seq: int) -> None:
-    """Remove one message. Of a counter's newest the value goes back to the message before it.
+    """Remove one message.
 
-    Raises CounterError 10043 or 10057 where there is none, and where the stream denies it.
+    If it is the newest of a counter, the counter gets the value of the message before it. Raises
+    CounterError 10043 or 10057 if there is no such message or the stream forbids it.
     """
     if stream.config.deny_delete:
         raise CounterError("message delete not permitted", code=10057, status=500)

@@ -1,7 +1,7 @@
-"""Counters on a real nats-server, through nats-py (extra `[nats]`).
+"""Keep counters on a nats-server, through nats-py (extra `[nats]`).
 
-Increments enter; values that the server stores leave. Start with `store`. Only this package
-imports nats-py.
+The package takes increments. It returns the values that the server stores. Start with `store`. Only
+this package imports nats-py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""One connection to a nats-server, and the JetStream API over it: JSON in, JSON or an error out."""
+"""Connect to a nats-server and call its JetStream API.
+
+A call sends JSON, and returns JSON or raises an error.
+"""
 
 from __future__ import annotations
 
@@ -31,16 +34,16 @@ HEADER_FRAME = len(f"NATS/1.0{CRLF}{CRLF}")
 _CHANGES: Final = frozenset(
     {"STREAM.CREATE", "STREAM.UPDATE", "STREAM.DELETE", "STREAM.PURGE", "STREAM.MSG.DELETE"}
 )
-"""Calls of the API after which a lost answer leaves a doubt."""
+"""Calls of the API whose result is unknown if their answer is lost."""
 
 log = logging.getLogger(__name__)
 
 CLOSE_S = 5.0
-"""How long closing may take: what is not yet sent then is lost, and in doubt as after any cut."""
+"""Seconds that closing may take. Messages that are not sent by then have an unknown result."""
 
 
 class JetStreamConnection:
-    """A nats-py client with the errors of this package; make it by `connect`."""
+    """A nats-py client that raises the errors of this package. Create it with `connect`."""
 
     def __init__(self, client: Client, url: str, prefix: str, timeout: float) -> None:
         self.client = client
@@ -54,10 +57,13 @@ class JetStreamConnection:
         url: str | Sequence[str],
         options: NatsOptions,
     ) -> Self:
-        """Connect, and go on reconnecting until closed.
+        """Connect, and reconnect until closed.
 
-        Raises NetworkError, Unsupported (a server before 2.12), InvalidInput (no URL, no
-        credentials in the file, both a domain and a prefix).
+        Raises:
+
+        - NetworkError: no server could be reached.
+        - Unsupported: the server is older than 2.12.
+        - InvalidInput: no URL, no credentials in the file, or both a domain and a prefix.
         """
         urls, prefix = [url] if isinstance(url, str) else list(url), options.prefix
         client = await dial(urls, options)
@@ -74,7 +80,7 @@ class JetStreamConnection:
 
     @property
     def version(self) -> Version:
-        """Of the server that is connected now."""
+        """Version of the server that is connected now."""
         found = self.client.connected_server_version
         try:
             return (found.major, found.minor, found.patch)
@@ -82,10 +88,10 @@ class JetStreamConnection:
             return (0, 0, 0)
 
     async def close(self) -> None:
-        """Close, also in the middle of a reconnect; what goes wrong then is of no use to anybody.
+        """Close the connection, also during a reconnect. Ignores errors.
 
-        In a task of its own: nats-py's cancels a future on which this waits, and that would look
-        like a cancellation of the caller.
+        `close` of nats-py runs in its own task, because it cancels a future on which it waits. In
+        the caller's task, this would look like a cancellation of the caller.
         """
         closing = asyncio.ensure_future(self.client.close())
         try:
@@ -103,9 +109,10 @@ class JetStreamConnection:
         *,
         doubt: str = "",
     ) -> Msg:
-        """Ask and wait; raises NoStream (nobody listens), DeadlineExceeded, NetworkError.
+        """Send a request and wait for the answer.
 
-        `doubt`: what may have happened where the answer is lost; the last two errors say it.
+        Raises NoStream (nobody listens), DeadlineExceeded and NetworkError. `doubt` describes what
+        may have happened if the answer is lost. It is part of the text of the last two errors.
         """
         with mapped(self.url, subject, doubt):
             sent = dict(headers) if headers else None
@@ -119,10 +126,11 @@ class JetStreamConnection:
         headers: Mapping[str, str] | None,
         acknowledged: Callable[[object], T],
     ) -> T:
-        """Send a message to be stored, and read its acknowledgement by `acknowledged`.
+        """Send a message to be stored, and read its acknowledgement with `acknowledged`.
 
-        Raises as `request`, and CounterError where the server refuses. Every error after which the
-        message may be stored says so: the answer is lost, or cannot be read (ProtocolError).
+        Raises the errors of `request`, and CounterError if the server refuses. The message may be
+        stored although the answer is lost or cannot be read (ProtocolError). Each such error says
+        so.
         """
         answer = await self.request(subject, body, headers, doubt=COUNTED)
         try:
@@ -138,16 +146,20 @@ class JetStreamConnection:
             await self.client.publish(subject, body, reply=reply, headers=dict(headers))
 
     def _check_size(self, body: bytes, headers: Mapping[str, str]) -> None:
-        """nats-py weighs the body alone, and the server hangs up for good on what is too large."""
+        """Raise MaxPayloadError if body and headers are too large.
+
+        nats-py checks only the body, and the server closes the connection after a larger message.
+        """
         lines = sum(len(f"{name}: {value}".encode()) + len(CRLF) for name, value in headers.items())
         if len(body) + lines + HEADER_FRAME > self.client.max_payload:
             raise MaxPayloadError
 
     async def api(self, name: str, request: object = None) -> dict[str, Any]:
-        """Call `$JS.API.<name>`; raises CounterError with the server's code, and as `request`.
+        """Call `$JS.API.<name>`.
 
-        NetworkError where nobody listens: no JetStream there, or no such domain or prefix, which
-        is also how a cut leaf node looks.
+        Raises CounterError with the server's code, and the errors of `request`. Raises NetworkError
+        if nobody listens. The cause may be a server without JetStream, a wrong domain or prefix, or
+        a disconnected leaf node.
         """
         body = b"" if request is None else json.dumps(request).encode()
         call, about = name.rsplit(".", 1)
@@ -160,9 +172,10 @@ class JetStreamConnection:
         return self.decode(answer.data, about)
 
     def decode(self, data: bytes, about: str) -> dict[str, Any]:
-        """A JSON answer; raises CounterError for one that holds an error, ProtocolError.
+        """Decode a JSON answer.
 
-        `about` is the stream or subject that was asked, for the error's text.
+        Raises CounterError for an answer with an error, and ProtocolError for invalid JSON. `about`
+        is the stream or subject of the request, for the error's text.
         """
         try:
             found = json.loads(data)
@@ -176,7 +189,7 @@ class JetStreamConnection:
 
     @asynccontextmanager
     async def inbox(self) -> AsyncIterator[tuple[str, Subscription]]:
-        """A subject of our own, and what arrives there."""
+        """Create a new inbox subject and a subscription of its messages."""
         with mapped(self.url):
             subject = self.client.new_inbox()
             subscription = await self.client.subscribe(subject)
@@ -189,7 +202,7 @@ class JetStreamConnection:
 
     @asynccontextmanager
     async def listening(self, wake: Callable[[Msg], Awaitable[None]]) -> AsyncIterator[str]:
-        """A subject of our own; `wake` is called with what arrives there."""
+        """Create a new inbox subject and call `wake` with each of its messages."""
         with mapped(self.url):
             subject = self.client.new_inbox()
             subscription = await self.client.subscribe(subject, cb=wake)
@@ -201,7 +214,7 @@ class JetStreamConnection:
                     await subscription.unsubscribe()
 
     async def subscribe(self, pattern: str) -> AsyncIterator[Message]:
-        """Core messages of a pattern, from the moment that this returns."""
+        """Return the core messages of a pattern, from the return of this call on."""
         with mapped(self.url, pattern):
             subscription = await self.client.subscribe(pattern)
             await self.client.flush()
@@ -218,7 +231,7 @@ class JetStreamConnection:
                     await subscription.unsubscribe()
 
     async def next(self, subscription: Subscription) -> Msg:
-        """The next message of a subscription; raises DeadlineExceeded, NetworkError."""
+        """Return the next message of a subscription. Raises DeadlineExceeded and NetworkError."""
         with mapped(self.url):
             return await subscription.next_msg(self.timeout)
 
@@ -226,11 +239,14 @@ class JetStreamConnection:
 Version = tuple[int, int, int]
 
 FIRST: Version = (2, 12, 0)
-"""The first server with counters (ADR-49)."""
+"""The first version with counters (ADR-49)."""
 
 SOUND: Version = (2, 14, 5)
-"""The first server without the bugs that break counters: on one that is not replicated, atomic
-batches stored empty bodies before 2.14.3, and sources of such streams stalled."""
+"""The first version without bugs that break counters.
+
+Without replication, atomic batches stored empty bodies before 2.14.3, and sources of such streams
+stalled.
+"""
 
 
 def has_counters(version: Version) -> bool:
@@ -242,7 +258,7 @@ def batches_are_safe(version: Version) -> bool:
 
 
 def caution(version: Version) -> str | None:
-    """Return the advice for the owner of this server, or None."""
+    """Return a warning for the owner of this server, or None."""
     if not has_counters(version) or batches_are_safe(version):
         return None
     shown = ".".join(map(str, version))

@@ -1,4 +1,4 @@
-"""The counters of one stream on a nats-server."""
+"""Read and change the counters of one stream on a nats-server."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from nostr_client.counters.jetstream.connection import JetStreamConnection
 
 IN_FLIGHT = 256
-"""Publishes of `add_many` that wait for their acks at once."""
+"""Most publishes of `add_many` that wait for acknowledgements at once."""
 
 POLL_S = 1.0
-"""How soon a watch notices what the server's notification did not reach it for."""
+"""Seconds after which a watch reads without a notification of the server."""
 
 _IDLE_NS = 60_000_000_000
-"""A watch's consumer is removed by the server when nobody listened for so long."""
+"""Nanoseconds after which the server removes a watch's consumer if nobody listens."""
 
 
 class JetStreamCounters(BaseCounters):
-    """One stream; see `base.Counters`. Made by `JetStreamCounterStore.counters`.
+    """Counters of one stream, created by `JetStreamCounterStore.counters`. See `base.Counters`.
 
-    An error after the request was sent (DeadlineExceeded, NetworkError, ProtocolError) leaves open
-    whether it counted, and says so: repeat it with the same message id.
+    After DeadlineExceeded, NetworkError or ProtocolError, a sent increment may have been counted.
+    The error then says so. Repeat the call with the same message id.
     """
 
     def __init__(self, connection: JetStreamConnection, name: str, subjects: Sequence[str]) -> None:
@@ -54,7 +54,10 @@ class JetStreamCounters(BaseCounters):
         return ack
 
     async def _check_ours(self, subject: str) -> None:
-        """A server routes by subject alone: refuse what would be added to another stream."""
+        """Refuse a subject of another stream.
+
+        A server routes by subject only, and would add to the other stream.
+        """
         if any(matches(pattern, subject) for pattern in self._subjects):
             return
         info = wire.stream_info(await self._connection.api(f"STREAM.INFO.{self._name}"))
@@ -152,7 +155,10 @@ class JetStreamCounters(BaseCounters):
                     await set_within(news, POLL_S)
 
     async def _changes(self, patterns: Sequence[str], after: int) -> list[Entry]:
-        """What comes next over all patterns, in order, and nothing beyond a page that was cut."""
+        """Return the next changes of all patterns, in order.
+
+        If a page of a pattern is full, later changes of the other patterns wait for the next call.
+        """
         pages = [
             await direct.following(self._connection, self._name, pattern, after)
             for pattern in patterns
@@ -164,7 +170,10 @@ class JetStreamCounters(BaseCounters):
 
     @asynccontextmanager
     async def _news(self, patterns: Sequence[str]) -> AsyncIterator[asyncio.Event]:
-        """An event that is set soon after a matching message, by a consumer of the server's."""
+        """Create an event that is set soon after a matching message.
+
+        A consumer of the server sends the notifications.
+        """
         event = asyncio.Event()
 
         async def wake(_: Msg) -> None:

@@ -1,4 +1,4 @@
-"""Reaching a nats-server: where, with which credentials, and what to say when it cannot be."""
+"""Connect to a nats-server: check URLs and credentials, and convert errors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 MAX_BYTES: Final = 64 * 1024
-"""A file has about 1,000 bytes; what is larger is something else."""
+"""Most bytes of a credentials file. A normal file has about 1,000 bytes."""
 
 _PART = r"-----BEGIN {0}-----[ \t]*\r?\n([A-Za-z0-9._=-]+)[ \t]*\r?\n-+END {0}-+"
 _TOKEN = re.compile(_PART.format("NATS USER JWT"))
@@ -45,10 +45,10 @@ _SEED = re.compile(_PART.format("USER NKEY SEED"))
 
 
 def read_credentials(path: str) -> str:
-    """The file's text, in the form that nats-py reads, which hangs on any other.
+    """Return the credentials in a file, in the only form that does not make nats-py hang.
 
-    Raises InvalidInput where it cannot be read, holds no token and seed of a user, or can be read
-    by others.
+    Raises InvalidInput if the file cannot be read, lacks a user's token and seed, or can be read by
+    other users.
     """
     try:
         with user_path(path).open("rb") as file:
@@ -74,7 +74,10 @@ def _is_user(seed: str) -> bool:
 
 
 def api_error(error: object, url: str, about: str) -> CounterError:
-    """The error object of an answer as an error; raises ProtocolError where it is none."""
+    """Convert the error object of an answer to a CounterError.
+
+    Raises ProtocolError if the object is not an error.
+    """
     if not isinstance(error, dict):
         raise ProtocolError("an error without a code", relay=url)
     code, status = error.get("err_code", 0), error.get("code", 0)
@@ -87,10 +90,10 @@ def api_error(error: object, url: str, about: str) -> CounterError:
 
 
 COUNTED: Final = "the message may have been counted: repeat it with the same message id"
-"""The doubt after a message whose acknowledgement was lost."""
+"""The doubt about a message whose acknowledgement was lost."""
 
 DONE: Final = "the server may have done it"
-"""The doubt after a call that changes a stream and whose answer was lost."""
+"""The doubt about a call that changes a stream and whose answer was lost."""
 
 _NOT_SENT: Final = (
     nats.errors.ConnectionClosedError,
@@ -101,9 +104,9 @@ _NOT_SENT: Final = (
 
 @contextmanager
 def mapped(url: str, subject: str = "", doubt: str = "") -> Iterator[None]:
-    """Turn nats-py's errors into this package's.
+    """Convert nats-py's errors to the errors of this package.
 
-    `doubt` says what may have happened where the request was sent and its answer was lost.
+    `doubt` says what may have happened if the request was sent and its answer was lost.
     """
     lost = f"; {doubt}" if doubt else ""
     try:
@@ -126,14 +129,17 @@ def mapped(url: str, subject: str = "", doubt: str = "") -> Iterator[None]:
 log = logging.getLogger(__name__)
 
 TIMEOUT_S = 5.0
-"""How long one request may take: a server answers in milliseconds, a leader election in seconds."""
+"""Seconds that one request may take.
+
+A server answers in milliseconds, a leader election takes seconds.
+"""
 
 CONNECT_S = 5
-"""How long one server may take to answer before the next is tried."""
+"""Seconds that one server may take to answer before the next server is tried."""
 
 SCHEMES = ("nats", "tls", "ws", "wss")
 
-_OFTEN = -1  # nats-py: reconnect for as long as the client is open
+_OFTEN = -1  # nats-py reconnects for as long as the client is open
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,8 +179,11 @@ class NatsOptions:
 
 
 class _Reasons:
-    """What went wrong: nats-py reports it, and tries again. A server's word is better than a
-    connection that it then reset."""
+    """Reason of a failed connection.
+
+    nats-py reports errors and tries again. An error that the server sent is more useful than the
+    later reset of the connection.
+    """
 
     def __init__(self) -> None:
         self.why = ""
@@ -187,7 +196,7 @@ class _Reasons:
 
 
 def _settings(options: NatsOptions) -> dict[str, Any]:
-    """The options of nats-py besides the URLs; raises InvalidInput."""
+    """Return the options of nats-py besides the URLs. Raises InvalidInput."""
     found: dict[str, Any] = {"tls": options.tls, "token": options.token}
     if options.credentials is not None:
         found["user_credentials"] = RawCredentials(read_credentials(options.credentials))
@@ -195,7 +204,10 @@ def _settings(options: NatsOptions) -> dict[str, Any]:
 
 
 def check_urls(urls: Sequence[str]) -> list[str]:
-    """Where nats-servers are; raises InvalidInput for what nats-py would stumble over."""
+    """Return valid URLs of nats-servers.
+
+    Raises InvalidInput for URLs that nats-py does not handle well.
+    """
     if not urls:
         raise InvalidInput("not one URL of a nats-server")
     found = [url if "://" in url else f"nats://{url}" for url in urls]
@@ -219,7 +231,7 @@ def _is_url(url: str) -> bool:
 async def dial(urls: Sequence[str], options: NatsOptions) -> Client:
     """Connect to the first server that answers.
 
-    Raises NetworkError, InvalidInput (no URL, no credentials in the file, a proxy in between).
+    Raises NetworkError. Raises InvalidInput for no URL, a file without credentials, or a proxy.
     """
     servers, reasons = check_urls(urls), _Reasons()
     for url in servers:
@@ -243,7 +255,10 @@ def _refuse_proxy(url: str, connection: ConnectionOptions) -> None:
 
 
 async def _connect(servers: list[str], settings: Mapping[str, Any], reasons: _Reasons) -> Client:
-    """nats-py tries for ever, also the first time: the caller has the deadline."""
+    """Connect with nats-py.
+
+    nats-py tries forever, even the first time, so the caller must set a deadline.
+    """
     with mapped(without_user(servers[0])):
         return await nats.connect(
             servers,

@@ -1,4 +1,4 @@
-"""Direct get (ADR-31): single messages, and many in one request, as of one sequence."""
+"""Read messages by direct get (ADR-31), one at a time or many as of one sequence."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nostr_client.counters.jetstream.connection import JetStreamConnection
 
 CHUNK = 1_024
-"""Subjects of one `multi_last`: more and the server answers 413."""
+"""Most subjects of one `multi_last`. For more, the server answers 413."""
 
 PAGE = 256
 """Messages of one request for a history."""
@@ -29,11 +29,11 @@ _END, _NONE = 204, 404
 
 
 class TooManySubjects(Exception):
-    """413: the patterns name more subjects than one request may."""
+    """The patterns match more subjects than one request allows (413)."""
 
 
 async def last(connection: JetStreamConnection, stream: str, subject: str) -> Message:
-    """A subject's newest message; raises CounterError 10037."""
+    """Return a subject's newest message. Raises CounterError 10037."""
     answer = await connection.request(f"{connection.prefix}.DIRECT.GET.{stream}.{subject}")
     if status(answer) is not None:
         raise _refusal(answer, subject)
@@ -46,15 +46,15 @@ async def multi_last(
     subjects: Sequence[str],
     up_to_seq: int | None = None,
 ) -> list[Message]:
-    """The newest message of every subject that one of 1,024 subjects or patterns names.
+    """Return the newest message of every subject that matches one of at most 1,024 patterns.
 
-    Raises TooManySubjects where they name too many.
+    Raises TooManySubjects if too many subjects match.
     """
     request: dict[str, Any] = {"multi_last": list(subjects), "batch": CHUNK}
     if up_to_seq is not None:
         reached = min(up_to_seq, await _last_seq(connection, stream))
         if not reached:
-            return []  # a server takes 0 for "no limit"
+            return []  # a server reads 0 as "no limit"
         request["up_to_seq"] = reached
     messages: list[Message] = []
     while True:
@@ -68,7 +68,10 @@ async def multi_last(
 
 
 async def _last_seq(connection: JetStreamConnection, stream: str) -> int:
-    """A server answers 404 to a read as of a sequence that it has not reached."""
+    """Return the last sequence of a stream.
+
+    A server answers 404 to a read as of a sequence above it.
+    """
     info = await connection.api(f"STREAM.INFO.{stream}")
     return wire.stream_info(info).state.last_seq
 
@@ -76,7 +79,7 @@ async def _last_seq(connection: JetStreamConnection, stream: str) -> int:
 async def following(
     connection: JetStreamConnection, stream: str, pattern: str, after: int, limit: int = PAGE
 ) -> list[Message]:
-    """The next messages after a sequence that a pattern names, oldest first."""
+    """Return the next messages after a sequence that match a pattern, oldest first."""
     request = {"seq": after + 1, "next_by_subj": pattern, "batch": limit}
     page, _ = await batch(connection, stream, request)
     return page
@@ -85,7 +88,7 @@ async def following(
 async def batch(
     connection: JetStreamConnection, stream: str, request: dict[str, Any]
 ) -> tuple[list[Message], Msg]:
-    """One batched request: its messages, and the status message that ended it."""
+    """Send one batched request. Return its messages and the status message at its end."""
     messages: list[Message] = []
     async with connection.inbox() as (inbox, subscription):
         subject = f"{connection.prefix}.DIRECT.GET.{stream}"
@@ -104,7 +107,7 @@ async def batch(
 
 
 def status(message: Msg) -> int | None:
-    """The inline status of a message, or None where it is a stored one."""
+    """Return the inline status of a message, or None for a stored message."""
     headers = message.headers or {}
     found = headers.get("Status", "")
     if "Nats-Sequence" in headers or not found:
@@ -133,7 +136,7 @@ async def newest(
     patterns: Iterable[str],
     up_to_seq: int | None = None,
 ) -> AsyncIterator[list[Message]]:
-    """The newest message of every subject that a pattern names, each once, in chunks.
+    """Yield the newest message of every subject that matches a pattern, each once, in chunks.
 
     All chunks are as of one sequence: `up_to_seq`, or the stream's last when the read began.
     """
@@ -160,7 +163,7 @@ def _once(messages: Sequence[Message]) -> list[Message]:
 async def _subjects(
     connection: JetStreamConnection, stream: str, patterns: Iterable[str]
 ) -> list[str]:
-    """Every subject that a pattern names, each once."""
+    """Return every subject that matches a pattern, each once."""
     found: dict[str, None] = {}
     for pattern in patterns:
         if has_wildcard(pattern):

@@ -1,4 +1,4 @@
-"""Streams of counters on a nats-server: the JetStream CounterStore."""
+"""Keep streams of counters on a nats-server: the CounterStore of JetStream."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from nostr_client.counters.config import StreamConfig
 
 SETTLE_S = 0.05
-"""Between two looks at how far the server's sources are."""
+"""Seconds between two checks of the lag of the server's sources."""
 
 
 _DEFAULTS = NatsOptions()
@@ -86,7 +86,10 @@ class JetStreamCounterStore(CounterStore):
         return JetStreamCounters(self.connection, stream, info.config.subjects)
 
     async def _api(self, call: str, stream: str, request: object = None) -> dict[str, Any]:
-        """Call the API about one stream: a name with a dot or a `*` would ask something else."""
+        """Call the API about one stream.
+
+        The name is checked first, because a name with a dot or a `*` would ask for something else.
+        """
         return await self.connection.api(f"{call}.{check_name(stream)}", request)
 
     async def create_stream(self, config: StreamConfig) -> StreamInfo:
@@ -140,7 +143,10 @@ class JetStreamCounterStore(CounterStore):
         return await self.connection.deliver(last.subject, last.body, headers, wire.batch_ack)
 
     async def _stage(self, message: Outgoing, batch_id: str, number: int) -> None:
-        """Send one message ahead of the commit; the server answers empty, or with an error."""
+        """Send one message before the commit.
+
+        The server's answer to the first message is empty or an error.
+        """
         headers = {**_marks(batch_id, number), **wire.sendable(message.headers)}
         if number > 1:
             await self.connection.publish(message.subject, message.body, headers)
@@ -217,7 +223,7 @@ class JetStreamCounterStore(CounterStore):
 async def purge(
     connection: JetStreamConnection, stream: str, *, filter: str = "", seq: int = 0, keep: int = 0
 ) -> int:
-    """Remove messages as STREAM.PURGE does; how many went."""
+    """Remove messages as STREAM.PURGE does. Return their number."""
     wanted = {"filter": filter, "seq": seq, "keep": keep}
     request = {name: value for name, value in wanted.items() if value}
     found = await connection.api(f"STREAM.PURGE.{stream}", request)

@@ -1,4 +1,4 @@
-"""Messages, acks and stream infos as JetStream writes them: JSON and headers to values."""
+"""Convert JetStream's JSON and headers to messages, acknowledgements and stream infos."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class _Purged(msgspec.Struct):
 
 
 def read(found: object, kind: type[T]) -> T:
-    """An answer's JSON as what it must be; raises ProtocolError."""
+    """Convert an answer's JSON to a type. Raises ProtocolError."""
     try:
         return msgspec.convert(found, kind)
     except msgspec.ValidationError as error:
@@ -112,7 +112,7 @@ def read(found: object, kind: type[T]) -> T:
 
 
 def ack(found: object) -> Ack:
-    """The answer to a publish; raises ProtocolError."""
+    """Convert the answer to a publish. Raises ProtocolError."""
     answer = read(found, _Ack)
     value = None if answer.val is None else _value(answer.val)
     return Ack(answer.stream, answer.domain, answer.seq, value, answer.duplicate)
@@ -125,18 +125,18 @@ def _value(digits: str) -> int:
 
 
 def batch_ack(found: object) -> BatchAck:
-    """The answer to a committed batch; raises ProtocolError."""
+    """Convert the answer to a committed batch. Raises ProtocolError."""
     answer = read(found, _BatchAck)
     return BatchAck(answer.stream, answer.seq, answer.batch, answer.count)
 
 
 def purged(found: object) -> int:
-    """How many messages a purge removed; raises ProtocolError."""
+    """Return how many messages a purge removed. Raises ProtocolError."""
     return read(found, _Purged).purged
 
 
 def stored_message(found: object) -> Message:
-    """The `message` of a STREAM.MSG.GET answer; raises ProtocolError."""
+    """Convert the `message` of a STREAM.MSG.GET answer. Raises ProtocolError."""
     answer = read(found, _Stored)
     try:
         head = base64.b64decode(answer.hdrs, validate=True)
@@ -147,14 +147,14 @@ def stored_message(found: object) -> Message:
 
 
 def header_lines(head: bytes) -> rules.Headers:
-    """Header lines in their order, a repeated name repeated."""
+    """Return header lines in order, including repeated names."""
     lines = head.decode("utf-8", "replace").split("\r\n")[1:]
     pairs = [line.partition(":") for line in lines if line]
     return tuple((name, value.lstrip(" ")) for name, _, value in pairs)
 
 
 def direct_message(headers: Mapping[str, str], body: bytes) -> Message:
-    """A message of a direct get, whose headers also say what it is; raises ProtocolError."""
+    """Convert a message of a direct get, whose headers describe it. Raises ProtocolError."""
     seq = headers.get("Nats-Sequence", "")
     if not seq.isdecimal() or len(seq) > 20:
         raise ProtocolError("a direct message without its sequence")
@@ -164,7 +164,7 @@ def direct_message(headers: Mapping[str, str], body: bytes) -> Message:
 
 
 def timestamp(shown: str) -> int:
-    """RFC 3339 with nanoseconds to nanoseconds since 1970; 0 where it is something else."""
+    """Convert RFC 3339 to nanoseconds since 1970. Returns 0 for any other text."""
     whole, _, fraction = shown.removesuffix("Z").partition(".")
     try:
         seconds = datetime.fromisoformat(whole + "+00:00").timestamp()
@@ -175,7 +175,10 @@ def timestamp(shown: str) -> int:
 
 
 def entry(message: Message) -> Entry:
-    """A counter as of a stored message; raises CounterError 10172 where it is broken."""
+    """Return a counter as of a stored message.
+
+    Raises CounterError 10172 if the message is broken.
+    """
     sources = rules.header(message.headers, rules.SOURCES)
     found = rules.parse_sources(sources) if sources else {}
     incr = rules.header(message.headers, rules.INCR) or ""
@@ -191,7 +194,10 @@ def entry(message: Message) -> Entry:
 
 
 def sendable(headers: Sequence[rules.Header]) -> dict[str, str]:
-    """Headers as nats-py takes them; raises InvalidInput for what it would change on the way."""
+    """Return headers in the form of nats-py.
+
+    Raises InvalidInput for headers that nats-py would change.
+    """
     rules.check_syntax(tuple(headers))
     found: dict[str, str] = {}
     for name, value in headers:
@@ -204,7 +210,7 @@ def sendable(headers: Sequence[rules.Header]) -> dict[str, str]:
 
 
 def stream_info(found: object) -> StreamInfo:
-    """A STREAM.INFO answer, or an item of STREAM.LIST; raises ProtocolError."""
+    """Convert a STREAM.INFO answer or an item of STREAM.LIST. Raises ProtocolError."""
     info = read(found, _Info)
     metadata = info.config.get("metadata") or {}
     level = metadata.get(_LEVEL, "0") if isinstance(metadata, dict) else "0"
@@ -218,19 +224,19 @@ def stream_info(found: object) -> StreamInfo:
 
 
 def subjects(found: object) -> tuple[list[str], int]:
-    """A page of a stream's subjects, and how many there are in all; raises ProtocolError."""
+    """Return a page of a stream's subjects, and their total number. Raises ProtocolError."""
     info = read(found, _Info)
     return list(info.state.subjects), info.total
 
 
 def stream_page(found: object) -> tuple[list[StreamInfo], int]:
-    """A page of STREAM.LIST, and how many streams there are in all; raises ProtocolError."""
+    """Return a page of STREAM.LIST, and the total number of streams. Raises ProtocolError."""
     page = read(found, _Page)
     return [stream_info(item) for item in page.streams or ()], page.total
 
 
 def _config(config: Mapping[str, Any]) -> StreamConfig:
-    """The server's own notes among the metadata are not part of a configuration."""
+    """Return the configuration without the metadata that the server added."""
     metadata = config.get("metadata") or {}
     try:
         own = {k: v for k, v in metadata.items() if not k.startswith("_nats.")}

@@ -1,9 +1,12 @@
-"""Pushes the values of local counters to a stream elsewhere, exactly once, offline first.
+"""Push the values of local counters to a remote stream, exactly once, also after offline time.
 
-The counters of a store enter; increments of remote subjects leave. Every agent has its own subjects
-there, `count.<agent>.<name>`, which nobody else writes. An increment is the local value minus the
-remote value, and reading again settles every doubt. Start with `pusher`. `rules` decides, `outbox`
-stores each push before it is sent, and `streams` describes the remote streams.
+The package takes the counters of a store. It sends increments of remote subjects. Every agent has
+its own remote subjects, `count.<agent>.<name>`, to which only this agent writes. An increment is
+the local value minus the remote value. After any doubt, another read shows whether the increment
+was counted.
+
+Start with `pusher`. `rules` decides and stores each push before it is sent. `round` sends the
+pushes. `report` has the options and describes the remote streams.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pushing the counters of a local stream to the subjects of this agent elsewhere."""
+"""Push the counters of a local stream to the remote subjects of this agent."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nostr_client.counters.sqlite import SqliteCounterStore
 
 LOOKED_AT = 16
-"""Totals whose source maps one round looks at: each can have 64 KB."""
+"""Most totals whose source maps one round reads. Each can have 64 KB."""
 
 
 class Pusher:
@@ -81,7 +81,10 @@ class Pusher:
         return _report(values, turns, notes, left_out=left_out, seq=seq)
 
     async def _values(self) -> tuple[dict[str, int], int]:
-        """The values here by the subjects there, and how many are too many or too long."""
+        """Return the local values by remote subject, and how many counters are left out.
+
+        Counters are left out if there are too many or their subjects are too long.
+        """
         bound = await self._local.counters(self._stream)
         values: dict[str, int] = {}
         left_out = 0
@@ -114,7 +117,7 @@ class Pusher:
             return [*notes, f"{self._options.total}: {error}"]
 
     async def _about_total(self, remote: CounterStore, sent: Sequence[str]) -> list[str]:
-        """What the stream that sums up says of itself, and which of its source maps grow full."""
+        """Return notes on the summing stream: stalled sources, and source maps that grow full."""
         name = self._options.total
         info = await remote.stream_info(name)
         stalled = [f"{name} <- {s.name}: {s.stalled}" for s in info.sources if s.stalled]
@@ -128,7 +131,10 @@ class Pusher:
 
 
 def _is_even(value: int, there: int | None, known: PushRecord | None) -> bool:
-    """Whether nothing is to be done: it is there, and no push of it is in doubt."""
+    """Return whether there is nothing to do.
+
+    The remote value equals the local value, and no push is in doubt.
+    """
     return there == value and known is not None and known.acked == value and known.flight is None
 
 

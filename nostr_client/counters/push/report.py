@@ -1,4 +1,4 @@
-"""The options of a push, and its report."""
+"""Define the options and the report of a push, and the configurations of the remote streams."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 PREFIX = "count"
-"""The first token of every subject that agents push to."""
+"""The first token of every subject to which agents push."""
 
 
 class PushOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,11 +107,11 @@ class PushReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 FULL: Final = 0.8
-"""Of the 64 KB that a message's headers may have: beyond that a source map is reported."""
+"""Share of the 64 KB of a message's headers above which a source map is reported."""
 
 
 def own_stream(name: str, prefix: str = PREFIX) -> StreamConfig:
-    """The stream that all agents push to, each under its own token."""
+    """Return the configuration of the stream to which all agents push, each under its own token."""
     return StreamConfig(
         name=name,
         subjects=(f"{prefix}.*.>",),
@@ -125,9 +125,10 @@ def own_stream(name: str, prefix: str = PREFIX) -> StreamConfig:
 def aggregate_stream(
     name: str, source: str, prefix: str = PREFIX, dest: str = "total.>"
 ) -> StreamConfig:
-    """A stream that sums up all agents: `count.*.plays.a` of every one becomes `total.plays.a`.
+    """Return the configuration of a stream that sums up all agents.
 
-    Its source map has an entry for each agent and stalls at 64 KB, some 2,250 short subjects.
+    `count.*.plays.a` of all agents becomes `total.plays.a`. The source map has an entry for each
+    agent. It stalls at 64 KB, about 2,250 short subjects.
     """
     transform = TransformConfig(f"{prefix}.*.>", dest)
     return StreamConfig(
@@ -141,12 +142,12 @@ def aggregate_stream(
 
 
 def fullness(entry: Entry) -> float:
-    """How much of a message's headers a counter takes; above 1 a server's source stalls."""
+    """Return the used share of a message's headers. Above 1, the server's source stalls."""
     return rules.header_bytes(entry.headers) / rules.MAX_HEADER_BYTES
 
 
 def full_note(entry: Entry) -> str | None:
-    """What to say of a counter whose source map grows full, or None."""
+    """Return a note about a counter whose source map grows full, or None."""
     used = fullness(entry)
     if used < FULL:
         return None

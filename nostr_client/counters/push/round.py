@@ -1,4 +1,7 @@
-"""One counter's turn: read it there, decide, remember, send, and read again after any doubt."""
+"""Push one counter: read the remote value, decide, store the decision, and send.
+
+After any doubt, read again.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +31,14 @@ if TYPE_CHECKING:
     from nostr_client.store.database import Database
 
 NOT_NOW: Final = 500
-"""A status from which on a server says that it cannot at the moment, not that it will not."""
+"""Lowest status with which a server reports a temporary failure, not a refusal."""
 
 
 @dataclass(frozen=True, slots=True)
 class PushRound:
-    """What all turns of one round share.
+    """Values that all pushes of one round share.
 
-    `target` and `origin` say under what the store remembers, `into` is the stream there.
+    The store records pushes under `target` and `origin`. `into` is the remote stream.
     """
 
     database: Database
@@ -48,7 +51,10 @@ class PushRound:
     confirmed: bool
 
     async def read(self, subject: str) -> RemoteValue:
-        """A counter there as its leader has it: a member that lags must not answer this."""
+        """Return the remote value of a counter from the stream's leader.
+
+        Another member of the cluster may lag.
+        """
         try:
             message = await self.remote.last_message(self.into, subject)
         except CounterError as error:
@@ -58,7 +64,7 @@ class PushRound:
         return RemoteValue(parse_integer(counting.read_body(message.body)), message.seq)
 
     async def send(self, subject: str, flight: Flight) -> bool:
-        """Publish once; whether the answer says that the value there is what we want."""
+        """Publish once. Return whether the answer confirms the wanted value."""
         ack = await self.bound.publish(subject, flight.delta, msg_id=flight.msg_id)
         return ack.val == flight.want and not ack.duplicate
 
@@ -72,9 +78,9 @@ class PushRound:
 
 
 class CounterPush:
-    """One counter in one round; `run` it once, then read what became of it.
+    """Push of one counter in one round. Call `run` once, then read the result.
 
-    `doubt`: why it is not known whether it is there; `refused`: what the server said.
+    `doubt` is why the result is unknown. `refused` is the text of the server's refusal.
     """
 
     def __init__(self, shared: PushRound, subject: str, local: int, known: PushRecord) -> None:
@@ -90,7 +96,7 @@ class CounterPush:
         self._round = shared
 
     async def run(self, attempts: int) -> None:
-        """Bring the value there to the value here, as far as the answers allow."""
+        """Set the remote value to the local value, as far as the answers allow."""
         for _ in range(attempts):
             try:
                 if await self._step():
@@ -106,7 +112,10 @@ class CounterPush:
                 self.doubt = str(error)
 
     async def _step(self) -> bool:
-        """Read and, where it differs, send; whether that was all. Raises what leaves doubt."""
+        """Read, and send if the values differ. Return whether the push is finished.
+
+        Raises the errors that leave the result in doubt.
+        """
         found = await self._round.read(self.subject)
         origin = f"{self._round.origin}:{self.subject}"
         confirmed = self._round.confirmed
@@ -140,7 +149,10 @@ class CounterPush:
         return self.even
 
     async def _know(self, known: PushRecord) -> None:
-        """Remember first, act then: a crash in between finds the push in doubt."""
+        """Store a record before acting on it.
+
+        After a crash in between, the push is then known to be in doubt.
+        """
         if known != self._known:
             await self._round.remember(self.subject, known)
             self._known = known

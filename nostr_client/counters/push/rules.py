@@ -1,9 +1,13 @@
-"""What to do about one counter, given its value here, its value there, and what was sent: pure.
+"""Decide about the push of one counter, from local value, remote value and earlier pushes.
 
-A push is in doubt from before it is sent until its answer is here, or the value there has moved.
-While the value there has not moved, the same push is sent again under the same message id, so that
-a copy that comes late is a duplicate. The id names the message on which it builds (`@seq`): a
-value that comes back to where it was makes another id.
+A push is in doubt from the moment before it is sent. The doubt ends when its answer arrives or the
+remote value has changed. While the remote value has not changed, the same push is sent again with
+the same message id. A late copy is then a duplicate.
+
+The id names the message on which the push builds (`@seq`). If the remote value returns to an
+earlier value, the id is different.
+
+The decisions are pure. `known`, `remember` and `origin` read and write the store's tables.
 """
 
 from __future__ import annotations
@@ -20,14 +24,20 @@ from nostr_client.counters.config import check_name
 from nostr_client.counters.rules import format_integer, parse_integer
 
 MOST_LATE: Final = 8
-"""Pushes of one counter that were in doubt and may yet arrive; older ones are forgotten."""
+"""Most pushes of one counter that were in doubt and may still arrive. Older ones are forgotten."""
 
 LONGEST_ID: Final = 512
-"""Characters of a message id; a longer one (values of many digits) becomes its hash."""
+"""Most characters of a message id.
+
+A longer id, with values of many digits, is replaced by its hash.
+"""
 
 
 class RemoteValue(msgspec.Struct, frozen=True):
-    """A counter there: its value, and the sequence of its newest message; 0 and 0: none yet."""
+    """Remote value of a counter, and the sequence of its newest message.
+
+    Both are 0 if there is no message yet.
+    """
 
     value: int
     seq: int
@@ -37,7 +47,7 @@ NOTHING: Final = RemoteValue(0, 0)
 
 
 class Flight(msgspec.Struct, frozen=True):
-    """A push that may have been sent: from the value `have`, read at `seq`, to `want`."""
+    """Push that may have been sent: from the value `have`, read at `seq`, to `want`."""
 
     have: int
     seq: int
@@ -50,10 +60,11 @@ class Flight(msgspec.Struct, frozen=True):
 
 
 class PushRecord(msgspec.Struct, frozen=True):
-    """What is remembered of a counter there.
+    """Stored record about the pushes of a counter.
 
-    `acked`: its value when we last knew it, None: never. `flight`: the push in doubt. `late`: what
-    pushes added that were in doubt once; a copy of one may come long after.
+    - `acked`: the last known remote value, or None.
+    - `flight`: the push in doubt.
+    - `late`: increments of pushes that were in doubt once. A late copy of one may still arrive.
     """
 
     acked: int | None = None
@@ -61,27 +72,33 @@ class PushRecord(msgspec.Struct, frozen=True):
     late: tuple[int, ...] = ()
 
     def doubted(self) -> PushRecord:
-        """Remember what is in flight among what may come late."""
+        """Return the record with the push in flight added to `late`."""
         if self.flight is None or self.flight.delta in self.late:
             return self
         return msgspec.structs.replace(self, late=(*self.late, self.flight.delta)[-MOST_LATE:])
 
 
 class Even(msgspec.Struct, frozen=True):
-    """The value there is the value here."""
+    """The remote value equals the local value."""
 
     surprise: bool = False
 
 
 class Send(msgspec.Struct, frozen=True):
-    """Publish `flight`, once it is remembered; `surprise`: the value there is not our doing."""
+    """Publish `flight` after storing it.
+
+    `surprise`: the remote value has a change that did not come from this store.
+    """
 
     flight: Flight
     surprise: bool = False
 
 
 class Stop(msgspec.Struct, frozen=True):
-    """The value there would fall, and is not of our doing: somebody has to confirm that."""
+    """Wait for a confirmation.
+
+    The remote value would fall, although it has a change that did not come from this store.
+    """
 
     found: int
     local: int
@@ -93,7 +110,7 @@ Step: TypeAlias = "Even | Send | Stop"
 def decide(
     origin: str, known: PushRecord, local: int, found: RemoteValue, *, confirmed: bool
 ) -> Step:
-    """What to do next; `origin` says whose counter this is: `store:epoch:name`."""
+    """Return the next step. `origin` identifies the counter's stream and its subject."""
     flight = known.flight
     if flight is not None and found == RemoteValue(flight.have, flight.seq):
         return Send(flight)
@@ -107,8 +124,10 @@ def decide(
 
 
 def explained(known: PushRecord, found: RemoteValue) -> bool:
-    """Whether the value there is what we have made it: what was acknowledged, or is in doubt, and
-    any of the pushes that may have come late."""
+    """Return whether the pushes of this store explain the remote value.
+
+    It is an acknowledged value or a value in doubt, plus any of the pushes that may have come late.
+    """
     if found.seq == 0:
         return True
     bases = [] if known.acked is None else [known.acked]
@@ -123,7 +142,7 @@ def _sums(late: tuple[int, ...]) -> set[int]:
 
 
 def message_id(origin: str, found: RemoteValue, want: int) -> str:
-    """`store:epoch:name:have->want@seq`, where `seq` is the message whose value `have` is."""
+    """Return `store:epoch:name:have->want@seq`. `seq` is the message whose value is `have`."""
     change = f"{format_integer(found.value)}->{format_integer(want)}@{found.seq}"
     full = f"{origin}:{change}"
     if len(full) <= LONGEST_ID:
@@ -146,9 +165,9 @@ _SELECT = (
 
 
 def known(conn: sqlite3.Connection, target: str, origin: str) -> dict[str, PushRecord]:
-    """What is remembered of a target, by subject there.
+    """Return the records of a target by remote subject.
 
-    What another store, or an earlier stream of the name, has pushed (`origin`) counts for nothing.
+    Ignores pushes of another store, or of an earlier stream of this name (`origin`).
     """
     return {row[0]: _known(row) for row in conn.execute(_SELECT, (target, origin))}
 
@@ -168,7 +187,7 @@ def _known(row: Row) -> PushRecord:
 def remember(
     conn: sqlite3.Connection, target: str, origin: str, found: Mapping[str, PushRecord], now: int
 ) -> None:
-    """Write what is known of some subjects; `now` in nanoseconds."""
+    """Write the records of some subjects. `now` is in nanoseconds."""
     for subject, one in found.items():
         flight = one.flight
         acked = None if one.acked is None else format_integer(one.acked)
@@ -190,7 +209,10 @@ def remember(
 
 
 def origin(conn: sqlite3.Connection, stream: str) -> tuple[str, int]:
-    """`store:epoch`, which stream of which store this is, and its last sequence; or NoStream."""
+    """Return `store:epoch` of a stream, and its last sequence. Raises NoStream.
+
+    `store:epoch` identifies one stream of one store.
+    """
     (store,) = conn.execute("SELECT uuid FROM counter_store").fetchone()
     row = conn.execute(
         "SELECT epoch, last_seq FROM counter_stream WHERE name = ?", (check_name(stream),)

@@ -1,6 +1,7 @@
-"""The embedded backend: counters in the SQLite store, with the answers of a real nats-server.
+"""Keep counters in the SQLite store, with the answers of a real nats-server.
 
-Increments enter; values leave. Start with `store`; `engine` does the work in the transaction.
+The package takes increments. It returns values. Start with `store`. `engine` does the work in the
+transaction.
 """
 
 from __future__ import annotations

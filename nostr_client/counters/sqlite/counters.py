@@ -1,4 +1,4 @@
-"""The counters of one embedded stream."""
+"""Read and change the counters of one embedded stream."""
 
 from __future__ import annotations
 
@@ -30,14 +30,17 @@ V = TypeVar("V")
 Items: TypeAlias = "list[tuple[str, V]]"
 
 PAGE = 500
-"""Messages read in one go."""
+"""Messages of one read."""
 
 POLL_S = 1.0
-"""How soon a watch sees what another object or process wrote; own writes wake it at once."""
+"""Seconds after which a watch sees writes of another object or process.
+
+Writes of this store wake a watch at once.
+"""
 
 
 class StreamStore(Protocol):
-    """What the counters of one stream need of their store."""
+    """Methods of a store that the counters of one stream need."""
 
     database: Database
     feed: CounterFeed
@@ -45,20 +48,20 @@ class StreamStore(Protocol):
     async def publish(
         self, work: Callable[[CounterSession], StoredMessage], stream: str = ""
     ) -> StoredMessage:
-        """Run one publish, together with those that wait beside it."""
+        """Run one publish, together with other waiting publishes."""
 
     async def write(self, work: Callable[[CounterSession], T], *, small: bool = False) -> T:
-        """Run `work` in a transaction, with what follows from it downstream."""
+        """Run `work` in a transaction, and update the streams that read the changed streams."""
 
     async def purge(self, stream: str, *, filter: str = "", seq: int = 0, keep: int = 0) -> int:
-        """Remove messages; how many."""
+        """Remove messages and return their number."""
 
     async def stream_info(self, name: str) -> StreamInfo:
-        """The stream's configuration and state."""
+        """Return the stream's configuration and state."""
 
 
 class SqliteCounters(BaseCounters):
-    """One stream; see `base.Counters`. Made by `SqliteCounterStore.counters`."""
+    """Counters of one stream, created by `SqliteCounterStore.counters`. See `base.Counters`."""
 
     def __init__(self, store: StreamStore, name: str) -> None:
         super().__init__(name)
@@ -80,7 +83,10 @@ class SqliteCounters(BaseCounters):
     def _try(
         self, session: CounterSession, subject: str, headers: rules.Headers
     ) -> StoredMessage | CounterError:
-        """A refusal changes nothing, so that the others of a group may stand."""
+        """Publish, or return the refusal.
+
+        A refusal changes nothing, so the rest of a group can commit.
+        """
         try:
             return self._count(session, subject, headers)
         except CounterError as error:
@@ -122,7 +128,7 @@ class SqliteCounters(BaseCounters):
         literals: Callable[[sqlite3.Connection, int, Sequence[str]], Items[V]],
         pages: Callable[[sqlite3.Connection, int, str, str], tuple[Items[V], str | None]],
     ) -> AsyncIterator[Items[V]]:
-        """What the patterns name, each subject once, one read at a time."""
+        """Yield the matches of the patterns, each subject once, one list for each read."""
         wanted = SubjectPatterns.of(patterns)
         for start in range(0, len(wanted.literals), PAGE):
             chunk = wanted.literals[start : start + PAGE]
@@ -136,7 +142,7 @@ class SqliteCounters(BaseCounters):
     async def _read(
         self, work: Callable[[sqlite3.Connection, int], T], *, small: bool = False
     ) -> T:
-        """Run `work` on a reader with the stream's id; `small` as in `Database.read`."""
+        """Run `work` on a reader with the stream's id. `small` is that of `Database.read`."""
         return await self._store.database.read(
             lambda conn: work(conn, read.stream_id(conn, self._name)), small=small
         )
@@ -197,11 +203,11 @@ class SqliteCounters(BaseCounters):
 def _then(
     work: Callable[..., T], rest: tuple[object, ...], conn: sqlite3.Connection, stream: int
 ) -> T:
-    """Call a read with what follows the connection and the stream's id."""
+    """Call a read with the connection, the stream's id and further arguments."""
     return work(conn, stream, *rest)
 
 
 def to_ack(stored: StoredMessage) -> Ack:
-    """What was stored, as the protocol reports it."""
+    """Convert a stored message to an acknowledgement."""
     value = parse_integer(stored.val) if stored.val is not None else None
     return Ack(stored.stream, "", stored.seq, value, stored.duplicate)

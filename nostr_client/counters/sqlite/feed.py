@@ -1,4 +1,4 @@
-"""`CounterFeed` sends what happens in a store to the waiters in this process."""
+"""Notify the watches and subscribers of this process about changes in a store."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from nostr_client.counters.base import Message
 
 BACKLOG = 10_000
-"""Republished messages kept for one slow subscriber; later ones are dropped and counted."""
+"""Most republished messages that wait for a slow subscriber. Later ones are dropped and counted."""
 
 
 class CounterFeed:
-    """Wakes watchers after a commit, and hands out what streams republish."""
+    """Wakes watches after a commit, and distributes republished messages."""
 
     def __init__(self) -> None:
         self.dropped = 0
@@ -25,7 +25,7 @@ class CounterFeed:
         self._subscribers: dict[asyncio.Queue[Message], str] = {}
 
     def send(self, messages: Iterable[Message]) -> None:
-        """After a commit that changed a stream."""
+        """Notify about a commit that changed a stream."""
         for event in self._waiting:
             event.set()
         for message in messages:
@@ -41,7 +41,7 @@ class CounterFeed:
                 self.dropped += 1
 
     def enroll(self) -> asyncio.Event:
-        """An event that is set after every change; give it to `leave` in the end."""
+        """Return an event that is set after every change. Pass it to `leave` at the end."""
         event = asyncio.Event()
         self._waiting.add(event)
         return event
@@ -50,7 +50,7 @@ class CounterFeed:
         self._waiting.discard(event)
 
     def subscribe(self, pattern: str) -> AsyncIterator[Message]:
-        """Messages republished from this call on, without end."""
+        """Yield the messages that are republished from this call on, without end."""
         queue: asyncio.Queue[Message] = asyncio.Queue(BACKLOG)
         self._subscribers[queue] = pattern
         return self._drain(queue)

@@ -1,4 +1,4 @@
-"""Publishes that wait together go to the writer as one piece of work."""
+"""Write several waiting publishes in one transaction."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 GROUP_LIMIT = 256
-"""Publishes of one transaction: bounds what one failing commit undoes."""
+"""Most publishes of one transaction. A failed commit undoes at most this many."""
 
 QUEUE_LIMIT = 4_096
-"""Publishes that may wait; further callers wait before they queue."""
+"""Most waiting publishes. Further callers wait before they queue."""
 
 
 Results: TypeAlias = "list[T | Exception]"
 
 
 class Write(Protocol[T]):
-    """Runs works in one transaction; see `Database.write`."""
+    """Runs several functions in one transaction. See `Database.write`."""
 
     def __call__(
         self, work: Callable[[CounterSession], Results[T]], *, small: bool = False
@@ -39,11 +39,12 @@ class _Waiting(NamedTuple, Generic[T]):
 
 
 class Group(Generic[T]):
-    """Runs one publish at once, and what arrives meanwhile together.
+    """Runs one publish at once, and collects publishes that arrive meanwhile.
 
-    A work that raises CounterError or InvalidInput must have changed nothing: its neighbours are
-    committed all the same. One that raises anything else undoes the transaction, and each is then
-    run in its own.
+    A function that raises CounterError or InvalidInput must not have changed anything. The other
+    functions of its group are committed. Any other error undoes the transaction. After a
+    StoreError, all functions of the group get the error. After another error, each function runs in
+    its own transaction.
     """
 
     def __init__(self, write: Write[T]) -> None:
@@ -57,8 +58,9 @@ class Group(Generic[T]):
     async def run(self, work: Callable[[CounterSession], T], *, small: bool = False) -> T:
         """Run `work` in a transaction and return its result after the commit.
 
-        `small` as in `Database.write`; what waits together is not. Cancelled before it began, it
-        never runs; cancelled later, it is committed unheard.
+        `small` is that of `Database.write`. It has no effect for functions that wait together. If
+        cancelled before `work` begins, `work` never runs. If cancelled later, its changes are
+        committed.
         """
         if not self._busy:
             return await self._run_alone(work, small)
@@ -70,7 +72,7 @@ class Group(Generic[T]):
         return await future
 
     async def close(self) -> None:
-        """Finish what waits."""
+        """Wait until no publish is left."""
         while self._busy:
             self._turn.clear()
             await self._turn.wait()
@@ -84,7 +86,10 @@ class Group(Generic[T]):
         return _unwrap(results[0])
 
     def _go_on(self) -> None:
-        """Start a task for what waits: nobody's cancellation may stop it."""
+        """Start a task for the waiting publishes.
+
+        In its own task, the cancellation of a caller cannot stop it.
+        """
         self._turn.set()
         self._busy = bool(self._waiting)
         self._task = asyncio.create_task(self._run_waiting()) if self._waiting else None
@@ -97,7 +102,8 @@ class Group(Generic[T]):
             await self._answer(taken)
         finally:
             for item in taken:
-                item.future.cancel()  # where it is not done: the loop ends; nobody hangs on it
+                # if it is not done, the loop ends, and the caller must not hang
+                item.future.cancel()
             self._go_on()
 
     async def _answer(self, taken: Sequence[_Waiting[T]]) -> None:

@@ -1,4 +1,4 @@
-"""Sourcing between stores: what an embedded store shows to others, and takes from them."""
+"""Exchange counters between stores: serve an embedded store's streams, and apply others'."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from nostr_client.store.database import Database
 
 PER_VALUE = 6
-"""Characters that JSON takes for a subject with its value, beside both."""
+"""Characters of JSON for a subject and its value, beside both texts."""
 
 
 class Values(NamedTuple):
-    """The values of a stream at one moment: in digits, by subject."""
+    """Values of a stream at one moment, as digits by subject."""
 
     head: StreamHead
     ways: tuple[Way, ...]
@@ -33,14 +33,17 @@ class Values(NamedTuple):
 
 
 class TooMany(CounterError):
-    """More subjects, or longer values, than one answer may hold."""
+    """More subjects, or longer values, than one answer allows."""
 
     def __init__(self, what: str) -> None:
         super().__init__(what, code=0)
 
 
 class Remotes:
-    """The part of a store that deals with other stores. Every call is safe to cancel."""
+    """The part of a store that exchanges counters with other stores.
+
+    Every call is safe to cancel.
+    """
 
     def __init__(
         self,
@@ -53,41 +56,50 @@ class Remotes:
         self._clock = clock
 
     async def begin_run(self, run: str) -> None:
-        """Name this run of the program that writes; before others may read."""
+        """Record this run of the writing program.
+
+        Call it before other stores may read.
+        """
         now = self._clock()
         await self._database.write(lambda conn: served.begin_run(conn, run, now))
 
     async def configure(self, names: Iterable[str]) -> None:
-        """Say which sources there are now."""
+        """Set which sources are configured."""
         wanted = tuple(names)
         await self._database.write(lambda conn: remote.configure(conn, wanted))
 
     async def page(
         self, stream: str, after: int, limit: int, *, newest: bool = False
     ) -> MessagePage:
-        """Kept messages after a sequence, oldest first. Raises NoStream."""
+        """Return the stored messages after a sequence, oldest first. Raises NoStream."""
         return await self._database.read(
             lambda conn: served.page(conn, stream, after, limit, newest=newest)
         )
 
     async def values(self, stream: str, patterns: Sequence[str], most: int) -> Values:
-        """The values that patterns name. Raises NoStream, TooMany (above `most` characters)."""
+        """Return the values that match patterns.
+
+        Raises NoStream. Raises TooMany for more than `most` characters.
+        """
         return await self._database.read(lambda conn: _values(conn, stream, patterns, most))
 
     async def take(self, source: Remote, batch: Batch) -> BatchResult:
-        """Take what a source says, as `engine.take` does.
+        """Apply a batch of a source by the rules of `engine.take`.
 
-        Raises NoStream, CounterError, and InvalidInput for a batch that contradicts itself.
+        Raises NoStream and CounterError. Raises InvalidInput for a batch that contradicts itself.
         """
         take.check_batch(batch)
         return await self._write(lambda session: take.take(session, source, batch))
 
     async def confirm(self, name: str) -> bool:
-        """Let a source go on whose values fell; False where none waits for that."""
+        """Confirm that the values of a source fell, so that reading continues.
+
+        Returns False if the source does not wait for a confirmation.
+        """
         return await self._database.write(lambda conn: remote.confirm(conn, name))
 
     async def known(self, name: str) -> tuple[SourceRecord, list[ParkedMessage], int] | None:
-        """What is kept of a source, some of what is parked of it, and how much that is."""
+        """Return the record of a source, some of its parked messages, and their total number."""
 
         def work(conn: sqlite3.Connection) -> tuple[SourceRecord, list[ParkedMessage], int] | None:
             found = remote.known(conn, name)
@@ -119,12 +131,18 @@ def _values(conn: sqlite3.Connection, stream: str, patterns: Sequence[str], most
 def _named(
     conn: sqlite3.Connection, stream: int, patterns: Sequence[str]
 ) -> Iterator[SubjectMatch]:
-    """Every counter that a pattern names; one that several name comes several times."""
+    """Return every counter that matches a pattern.
+
+    A counter that matches several patterns occurs several times.
+    """
     return (one for pattern in patterns for one in under(conn, stream, pattern))
 
 
 def _value(conn: sqlite3.Connection, stream: int, one: SubjectMatch) -> str | None:
-    """The value of a counter; None where it is broken: others go on."""
+    """Return the value of a counter, or None if it is broken.
+
+    A broken counter must not prevent the answer about others.
+    """
     try:
         return one.val if one.val is not None else read.load(conn, stream, one.subject)
     except CounterError:

@@ -1,4 +1,4 @@
-"""Streams of counters in one SQLite file: the embedded CounterStore."""
+"""Keep streams of counters in one SQLite file: the embedded CounterStore."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PAGE = 500
-"""Messages read in one go."""
+"""Messages of one read."""
 
 
 class SqliteCounterStore(CounterStore):

@@ -1,5 +1,5 @@
-"""SQL on the store: documented views, read-only, within limits.
+"""Run SQL on the store: documented views, read-only, within limits.
 
-`views` says what can be asked, `functions` computes what SQL cannot, `query` opens a store and runs
-one statement over the views. Start reading at `query.SqlReader`.
+`views` defines the views. `functions` computes values that SQL cannot compute. `query` opens a
+store and runs one statement over the views. Start reading at `query.SqlReader`.
 """

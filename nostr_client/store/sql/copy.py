@@ -1,9 +1,8 @@
-"""Copy a store into a plain SQLite file that any tool opens: the views as tables, with indexes and
-full-text search.
+"""Copy a store into a plain SQLite file that any tool opens.
 
-The tables have the columns and the meaning of `views`. `events` has a full-text index, and an
-import reads it back into a store, event by event. `metadata` makes the file that gives Datasette
-the descriptions and some first queries.
+The views become tables with indexes and full-text search. The tables have the columns and the
+meaning of `views`. An import reads `events` back into a store, event by event. `metadata` returns
+descriptions and some queries for Datasette.
 """
 
 from __future__ import annotations
@@ -42,43 +41,52 @@ if TYPE_CHECKING:
     Progress = Callable[[int, int], None]
 
 OWN: Final = (CLAIMS, WATCH_HISTORY, WATCH_WITHIN, COUNTERS)
-"""Views of what this user asked and counted. No relay sent them, so a copy has them only on
-request."""
+"""Views of the user's own questions and counts.
+
+No relay sent these rows, so a copy has them only on request.
+"""
 
 SEARCH: Final = "events_fts"
 _SEARCHED: Final = f"kind NOT IN ({', '.join(map(str, sorted(ENCRYPTED)))})"
 
 _EVENT_COLUMNS: Final = "id, pubkey, created_ts, kind, tags, content, sig"
 _SEARCH_BYTES: Final = 64 * 2**20
-"""Bytes of words that FTS5 collects before it writes a segment: fewer segments to merge."""
+"""Bytes of words that FTS5 collects before it writes a segment.
+
+More bytes give fewer segments to merge.
+"""
 
 _SETTINGS: Final = (
     "page_size = 16384",  # most rows have a few hundred bytes, some a hundred kilobytes
-    "journal_mode = OFF",  # a copy that is not finished is removed
+    "journal_mode = OFF",  # an unfinished copy is removed
     "synchronous = OFF",
     "analysis_limit = 1000",
 )
-"""Settings of the new file alone."""
+"""Settings of the new file only."""
 
 _LARGE_CACHE: Final = -200_000
-"""KiB of pages in memory while rows arrive in no order of their key: its index is there whole."""
+"""KiB of pages in memory while rows arrive in no order of their key. The whole index fits."""
 
 _SORTER_CACHE: Final = -8_000
-"""KiB of pages in memory while rows are sorted. SQLite sorts pieces of this size and merges them:
-pieces that the processor's own cache holds take half the time."""
+"""KiB of pages in memory while rows are sorted.
+
+SQLite sorts pieces of this size and merges them. Pieces that fit into the processor's cache take
+half the time.
+"""
 
 _STORE_CACHE: Final = -64_000
-"""KiB of the store's pages in memory: an attached database has 2 MB by default."""
+"""KiB of the store's pages in memory. The default for an attached database is 2 MB."""
 
 _ROWS: Final = 500
-"""Rows fetched at once: a follow list takes about a hundred kilobytes."""
+"""Rows that are fetched at once. A follow list takes about a hundred kilobytes."""
 
 
 class CopySelection(NamedTuple):
-    """Which events a copy has: those with these ids (32 bytes), all public ones, or all of them.
+    """Which events a copy has.
 
-    `ids` None: every public event, or every event if `private` is set. `private` adds the views of
-    OWN.
+    - `ids`: the ids (32 bytes) to copy. None copies all public events, or all events if `private`
+      is set.
+    - `private`: also copy the views of OWN.
     """
 
     ids: Iterable[bytes] | None = None
@@ -88,11 +96,11 @@ class CopySelection(NamedTuple):
 def export_sqlite(
     store: Path, target: Path, chosen: CopySelection, now: int, progress: Progress | None = None
 ) -> tuple[int, int]:
-    """Copy a store into a new file, which appears complete or not at all; blocks.
+    """Copy a store into a new file, which appears only when it is complete. Blocks.
 
     Returns the number of events in the copy, and the number of private events that a copy of all
-    public ones leaves out. `progress` receives the tables done and their total. Raises StoreError,
-    and InvalidInput if the target exists.
+    public ones leaves out. `progress` receives the number of finished tables and of all tables.
+    Raises StoreError. Raises InvalidInput if the target exists.
     """
     if target.exists():
         raise InvalidInput(f"{target} exists; choose another name or remove it")
@@ -137,8 +145,10 @@ def _copied(
 
 
 def _create_visible(conn: sqlite3.Connection, chosen: CopySelection, now: int) -> int:
-    """Make the events to copy and their tags temporary views; return how many private events they
-    leave out."""
+    """Create temporary views of the events to copy and of their tags.
+
+    Return how many private events they leave out.
+    """
     add_functions(conn)
     conn.execute("CREATE TEMP TABLE hidden (seq INTEGER PRIMARY KEY)")
     left_out = 0
@@ -159,9 +169,10 @@ def _create_visible(conn: sqlite3.Connection, chosen: CopySelection, now: int) -
 
 
 def _hide(conn: sqlite3.Connection, condition: str) -> int:
-    """Note the events that a copy leaves out; return their number.
+    """Note the events that a copy leaves out. Return their number.
 
-    Each is examined once. A view that reads columns of one index then reads no event for it.
+    This examines each event once. A later view that needs only columns of one index then reads no
+    event rows.
     """
     events = f"SELECT e.seq FROM store.event e WHERE {condition}"
     return conn.execute(f"INSERT INTO temp.hidden {events}").rowcount
@@ -170,7 +181,7 @@ def _hide(conn: sqlite3.Connection, condition: str) -> int:
 def _create_table(conn: sqlite3.Connection, view: View) -> None:
     """Write a view's rows as a table with its key and its indexes.
 
-    Indexes of several columns are made afterwards, over sorted rows: that takes a third of the
+    An index of several columns is created afterwards, over sorted rows. This takes a third of the
     time.
     """
     columns = ", ".join(f"{column.name} {column.type}" for column in view.columns)
@@ -193,9 +204,9 @@ def _create_table(conn: sqlite3.Connection, view: View) -> None:
 
 
 def _create_search(conn: sqlite3.Connection) -> None:
-    """Index the full text of all contents that are not ciphertext.
+    """Index the full text of all contents that are not encrypted.
 
-    Datasette recognises the index by the text of this statement, double quotes included.
+    Datasette recognises the index by the text of this statement, including its double quotes.
     """
     conn.execute(
         f'CREATE VIRTUAL TABLE main.{SEARCH} USING FTS5 (content, content="events",'
@@ -210,11 +221,13 @@ def _create_search(conn: sqlite3.Connection) -> None:
 
 
 def read_back(path: Path) -> Iterator[bytes]:
-    """Yield the events of a copy as JSON lines, oldest first. Raises InvalidInput for any other
-    file."""
+    """Yield the events of a copy as JSON lines, oldest first.
+
+    Raises InvalidInput for any other file.
+    """
     columns = _EVENT_COLUMNS.split(", ")
     uri = file_uri(path, "ro")
-    # an import reads in threads, one at a time
+    # an import reads in several threads, one at a time
     with closing(sqlite3.connect(uri, uri=True, check_same_thread=False)) as conn:
         try:
             rows = conn.execute(f"SELECT {_EVENT_COLUMNS} FROM events ORDER BY created_ts, id")
@@ -226,7 +239,10 @@ def read_back(path: Path) -> Iterator[bytes]:
 
 
 def _line(row: dict[str, Any]) -> bytes:
-    """Return a row as a line of JSON; the parser of lines refuses a row that is not an event."""
+    """Return a row as a line of JSON.
+
+    The parser of lines refuses a row that is not an event.
+    """
     tags = row["tags"]
     fields = row | {"tags": msgspec.Raw(tags.encode() if isinstance(tags, str) else b"null")}
     fields["created_at"] = fields.pop("created_ts")
@@ -267,7 +283,7 @@ QUERIES: Final = {
         " WHERE events_fts MATCH :words ORDER BY e.created_ts DESC LIMIT 100",
     ),
 }
-"""Queries that Datasette offers: a title and the SQL of each."""
+"""Queries that Datasette offers: the title and the SQL of each."""
 
 
 def metadata(database: str, *, own: bool) -> dict[str, Any]:

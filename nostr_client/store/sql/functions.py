@@ -1,7 +1,7 @@
-"""SQL functions in Python for the views: identifiers, profiles, the target of a reaction, the
-amount of a zap.
+"""Define SQL functions in Python for the views.
 
-They use the rules of `codecs`, as counts and derived tables do.
+They compute identifiers, profiles, the target of a reaction and the amount of a zap. They use the
+rules of `codecs`, like counts and derived tables.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 NUL: Final = "\x00"
 SHOWN_NUL: Final = "\ufffd"
-"""SQLite's JSON functions end a text at a NUL; this character replaces it."""
+"""Character that replaces a NUL, because SQLite's JSON functions end a text at a NUL."""
 
 _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -58,18 +58,20 @@ def tags_json(raw: bytes) -> str:
 
 
 def private(kind: int, tags: bytes, content: bytes) -> bool:
-    """Whether an event is private (`codecs.private_kinds`)."""
+    """Return whether an event is private (`codecs.private_kinds`)."""
     return is_private(_event(kind, tags, content.decode()))
 
 
 def npub(pubkey: bytes) -> str:
-    """The NIP-19 form of a public key."""
+    """Return the NIP-19 form of a public key."""
     return nip19.PublicKey(pubkey.hex()).encode()
 
 
 def profile(content: bytes | None, field: str) -> str | None:
-    """Return one text of a profile's content (kind 0); None if it is missing or the content is not
-    a JSON object."""
+    """Return one text of a profile's content (kind 0).
+
+    Returns None if the text is missing or the content is not a JSON object.
+    """
     if content is None:
         return None
     try:
@@ -80,7 +82,7 @@ def profile(content: bytes | None, field: str) -> str | None:
 
 
 def reacted_to_of(tags: bytes) -> str | None:
-    """Return the id of the event that a reaction is to (NIP-25)."""
+    """Return the id of the event to which a reaction belongs (NIP-25)."""
     return reacted_to(_event(REACTION, tags))
 
 
@@ -90,13 +92,13 @@ def label_of(content: bytes) -> str:
 
 
 def place_of(tags: bytes, target: str) -> str | None:
-    """Return `direct` or `thread` for a reply to a target (NIP-10), None for a mention."""
+    """Return `direct` or `thread` for a reply to a target (NIP-10), or None for a mention."""
     return reply_place(_event(TEXT_NOTE, tags), target)
 
 
-@lru_cache(64)  # SQLite asks for each column of a zap in turn
+@lru_cache(64)  # SQLite calls it for each column of a zap
 def zap_of(tags: bytes) -> str | None:
-    """Return the zap of a valid receipt (NIP-57) as a JSON array; None for an invalid one.
+    """Return the zap of a valid receipt (NIP-57) as a JSON array, or None for an invalid receipt.
 
     The array has millisats, sender, receiver and target.
     """
@@ -112,7 +114,7 @@ def _event(kind: int, tags: bytes, content: str = "") -> Event:
     return Event("", "", 0, kind, _tags(tags), content, "")
 
 
-@lru_cache(256)  # SQLite asks for a note once per tag
+@lru_cache(256)  # SQLite calls it for each tag of a note
 def _tags(raw: bytes) -> Tags:
     try:
         return decode_tags(raw)

@@ -1,9 +1,9 @@
-"""Run one SELECT over the views of a store while another process may write it.
+"""Run one SELECT over the views of a store, also while another process writes the store.
 
-The store is attached read-only under a random schema name, and empty views hide its own tables: a
-statement can reach only the documented views, which apply the rule for private kinds. An authorizer
-of SQLite allows reading and nothing else, and gives a reason for each refusal. Time, rows and the
-size of values are limited.
+The store is attached read-only under a random schema name, and empty views hide its tables. A
+statement can therefore reach only the documented views, which apply the rule for private kinds. An
+authorizer of SQLite allows only reads, and gives a reason for each refusal. Time, rows and the size
+of values are limited.
 """
 
 from __future__ import annotations
@@ -37,17 +37,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MOST_ROWS: Final = 10_000
-"""Most rows of an answer: a screen shows fewer, and an export has all."""
+"""Most rows of an answer. A screen shows fewer, and an export has all."""
 
 MOST_SECONDS: Final = 30.0
-"""A query over a million events takes a few seconds; a longer one has a mistake in a join."""
+"""Most seconds of a query.
+
+Queries over a million events take a few seconds. A longer query usually has a mistake in a join.
+"""
 
 _VALUE_BYTES: Final = 64 * 2**20
-"""Bytes of one value, and of one row: more than any event, less than memory allows."""
+"""Most bytes of one value and of one row: more than any event, less than the memory."""
 
 _SQL_BYTES: Final = 100_000
 _STEPS: Final = 10_000
-"""Steps of SQLite's machine between two checks of the time limit: about half a millisecond."""
+"""Steps of SQLite's virtual machine between two checks of the time limit, about 0.5 ms."""
 
 _EVENTS: Final = re.compile(rf"\b{EVENTS.name}\b", re.IGNORECASE)
 _JSON: Final = frozenset({"json_each", "json_tree"})
@@ -72,7 +75,7 @@ _REFUSALS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class SqlResult:
-    """The answer: names of columns, rows, and whether more rows than requested exist."""
+    """Answer of a query. `cut` is true if more rows than the limit exist."""
 
     columns: tuple[str, ...]
     rows: list[tuple[Any, ...]]
@@ -83,8 +86,9 @@ class SqlResult:
 class SqlReader:
     """What a query can see, and its limits.
 
-    `private`: private kinds that are visible; None: all of them. `now`: Unix seconds, which decide
-    what has expired. `clock`: monotonic seconds for the time limit.
+    - `private`: private kinds that are visible. None means all.
+    - `now`: returns Unix seconds, which decide which events have expired.
+    - `clock`: returns monotonic seconds, for the time limit.
     """
 
     private: Collection[int] | None = frozenset()
@@ -94,10 +98,10 @@ class SqlReader:
     clock: Callable[[], float] = field(default=time.monotonic)
 
     def ask(self, path: Path, sql: str) -> SqlResult:
-        """Return the answer of one SELECT; blocks.
+        """Return the answer of one SELECT. Blocks.
 
-        Raises InvalidInput if the statement is refused or wrong, StoreError if it exceeds the time
-        limit or the store cannot be read.
+        Raises InvalidInput if the statement is refused or wrong. Raises StoreError if it exceeds
+        the time limit or the store cannot be read.
         """
         with viewed(path, int(self.now()), self.private) as viewing:
             return self._ask(viewing, sql)
@@ -142,7 +146,10 @@ _STORE_FAULTS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ViewConnection:
-    """A connection that has the views; `schema` is the store, `hidden` are its own tables."""
+    """Connection that has the views.
+
+    `schema` is the attached store. `hidden` are the names of the store's own tables.
+    """
 
     conn: sqlite3.Connection
     schema: str
@@ -150,33 +157,38 @@ class ViewConnection:
 
     @property
     def events(self) -> str:
-        """The view of the visible events, as rows of the store."""
+        """Name of the view of the visible events, as rows of the store."""
         return f"{self.schema}_events"
 
     @property
     def tags(self) -> str:
-        """The view of their tags."""
+        """Name of the view of their tags."""
         return f"{self.schema}_tags"
 
     def select(self, view: View) -> str:
-        """Return the SELECT of a view's rows; an empty one if the store never had that part."""
+        """Return the SELECT of a view's rows.
+
+        The SELECT is empty if the store lacks the tables of the view.
+        """
         whole = self.hidden.issuperset(view.needs)
         return view.select(self.schema, self.events, self.tags) if whole else view.empty()
 
     def create(self, view: View) -> None:
-        """Create a view; replace an existing one of the same name."""
+        """Create a view, and replace an existing view of the same name."""
         self.conn.execute(f"DROP VIEW IF EXISTS temp.{view.name}")
         self.conn.execute(f"CREATE TEMP VIEW {view.name} AS {self.select(view)}")
 
     def fit(self, sql: str) -> None:
-        """Store the ids of `events` in a table if a statement joins them with another view: joins
-        are quick then."""
+        """Copy the ids of `events` to a table if a statement joins `events` with another view.
+
+        Such joins are then fast.
+        """
         refused = _Refusals(self)
         self.conn.set_authorizer(refused.look)
         try:
             self.conn.execute(f"EXPLAIN {sql}").close()
         except (sqlite3.Error, sqlite3.Warning):
-            return  # the statement itself fails too, and gives the reason
+            return  # the statement itself then fails with the reason
         finally:
             self.conn.set_authorizer(None)
         joined = len({view for view, _ in refused.read}) > 1 or len(_EVENTS.findall(sql)) > 1
@@ -188,7 +200,7 @@ class ViewConnection:
 
 @contextmanager
 def viewed(path: Path, now: int, private: Collection[int] | None) -> Iterator[ViewConnection]:
-    """Open a connection that has the views of a store, read-only. Raises StoreError."""
+    """Open a read-only connection that has the views of a store. Raises StoreError."""
     check_file(path)
     if not path.exists() or not path.stat().st_size:
         raise StoreError(f"no store at {path}")
@@ -238,7 +250,10 @@ def _limit(conn: sqlite3.Connection) -> None:
 
 
 class _Refusals:
-    """SQLite's authorizer: allows reads of the views; `why` is the reason of a refusal."""
+    """Authorizer of SQLite that allows only reads of the views.
+
+    `why` is the reason of a refusal.
+    """
 
     def __init__(self, viewing: ViewConnection) -> None:
         self._schema = viewing.schema
@@ -269,16 +284,17 @@ class _Refusals:
         if code == sqlite3.SQLITE_RECURSIVE:
             return ""
         if one is not None and one.startswith("sqlite_") and code == sqlite3.SQLITE_UPDATE:
-            return self._hint("a virtual table")  # declaring its columns looks like this
+            # SQLite reports the declaration of its columns like this
+            return self._hint("a virtual table")
         return str(_REFUSALS.get(code, "it does something else than to read"))
 
     def _read(self, table: str, column: str, schema: str | None) -> str:
         if table.startswith("sqlite_"):
-            return self._hint(table)  # no view can have such a name and hide it
+            return self._hint(table)  # no view can have such a name and hide the table
         ours = schema == self._schema or table.startswith(self._schema)
-        # Rows are counted, and no column is read: of a view, which names the table below it, or of
-        # a name that the statement defines (WITH). Hidden tables are empty views here, and a
-        # virtual table is refused where its columns are declared.
+        # SQLite reports a read without a column if rows are only counted. The table is then below a
+        # view, or a name that the statement defines (WITH). Hidden tables are empty views here. A
+        # virtual table is refused at the declaration of its columns.
         counted = not column and schema is None
         if table in self._views:
             self.read.add((table, column))
@@ -298,13 +314,13 @@ class _Deadline:
         self.over = False
 
     def passed(self) -> bool:
-        """Whether the time limit has passed; SQLite then ends the statement."""
+        """Return whether the time limit has passed. SQLite then ends the statement."""
         self.over = self._clock() > self._end
         return self.over
 
 
 def _distinct(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names of columns; a second one of the same name becomes `name_2`."""
+    """Return distinct names of columns. A second column of the same name becomes `name_2`."""
     found: dict[str, None] = {}
     for name in names:
         number, candidate = 2, name

@@ -1,9 +1,11 @@
-"""The views that `store sql` queries and exports write as tables: columns, meaning, SQL.
+"""Define the views that `store sql` queries and that exports write as tables.
 
-Ids and keys are lower-case hex. Times are ISO 8601 in UTC, beside Unix seconds; a time after the
-year 9999 has only seconds. No view has expired events (NIP-40); private events are visible only if
-their kinds are named. In the SQL, `{s}` is the schema of the attached store, `{events}` and
-`{tags}` are the visible events and their tags.
+Ids and keys are lower-case hex. Times are ISO 8601 in UTC, beside Unix seconds. A time after the
+year 9999 has only seconds. No view has expired events (NIP-40). Private events are visible only if
+their kinds are named.
+
+In the SQL, `{s}` is the schema of the attached store. `{events}` and `{tags}` are the visible
+events and their tags.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ _HEX_KEY: Final = "length(t.value) = 64 AND t.value NOT GLOB '*[^0-9a-f]*'"
 
 
 class ViewColumn(NamedTuple):
-    """A column: its name, SQLite's type of its values, and its meaning."""
+    """Column of a view: its name, SQLite's type of its values, and its meaning."""
 
     name: str
     type: str
@@ -28,11 +30,12 @@ class ViewColumn(NamedTuple):
 
 
 class View(NamedTuple):
-    """A view: the meaning of one row, its columns, the SQL of its rows, the store's tables it
-    needs.
+    """One view: the meaning of a row, the columns, and the SQL of the rows.
 
-    `key`: columns that identify a row. `indexes`: columns that an export indexes. If the store
-    lacks a table in `needs`, the view is empty: nobody has used that part yet.
+    - `key`: columns that identify a row.
+    - `indexes`: columns that an export indexes.
+    - `needs`: tables of the store that the view reads. If one is missing, the view is empty,
+      because that part of the program was never used.
     """
 
     name: str
@@ -44,13 +47,13 @@ class View(NamedTuple):
     needs: tuple[str, ...] = ("event", "author")
 
     def select(self, schema: str, events: str, tags: str) -> str:
-        """Return the SELECT of its rows, over the schema and the two views named."""
+        """Return the SELECT of the view's rows, over the schema and the two named views."""
         body = self.sql.format(s=schema, events=events, tags=tags)
         names = ", ".join(column.name for column in self.columns)
         return f"SELECT {names} FROM ({body})"
 
     def empty(self) -> str:
-        """Return a SELECT of its columns without rows."""
+        """Return a SELECT of the view's columns without rows."""
         nothing = ", ".join(f"NULL AS {column.name}" for column in self.columns)
         return f"SELECT {nothing} WHERE 0"
 
@@ -89,13 +92,16 @@ JOINED_EVENTS: Final = EVENTS._replace(
     sql=EVENTS.sql.replace("lower(hex(e.id)) AS id", "i.id AS id")
     + " JOIN temp.{s}_ids i ON i.seq = e.seq"
 )
-"""`events` for joins by id: SQLite cannot index an expression of a view, so a table has the ids."""
+"""`events` for joins by id.
+
+SQLite cannot index an expression of a view, so a table has the ids.
+"""
 
 IDS: Final = (
     "CREATE TEMP TABLE {s}_ids (id TEXT PRIMARY KEY, seq INTEGER NOT NULL) WITHOUT ROWID",
     "INSERT INTO {s}_ids SELECT lower(hex(id)), seq FROM {s}.event ORDER BY id",
 )
-"""The statement that fills that table: it takes a second for a million events."""
+"""Statements that create and fill the table of ids. They take a second for a million events."""
 
 TAGS: Final = View(
     "tags",
@@ -353,14 +359,17 @@ VIEWS: Final = (
 def visible_events(schema: str, now: int, named: Collection[int] | None) -> str:
     """Return the SELECT of the events that views show at `now`, as rows of the store.
 
-    `named`: private kinds that are visible; None: all of them.
+    `named` are the private kinds that are visible. None means all.
     """
     shown = "" if named is None else f" AND NOT {private_condition(named)}"
     return f"{all_events(schema)} WHERE (e.exp IS NULL OR e.exp > {now:d}){shown}"
 
 
 def all_events(schema: str) -> str:
-    """Return the SELECT of all events with the columns that views read; a caller adds WHERE."""
+    """Return the SELECT of all events with the columns that views read.
+
+    The caller adds WHERE.
+    """
     return (
         "SELECT e.seq, e.id, u.pubkey, e.created_at, e.kind, e.tags, e.content, e.sig, e.exp"
         f" FROM {schema}.event e JOIN {schema}.author u ON u.a = e.a"
@@ -376,11 +385,14 @@ _TAGS_TEXT: Final = (
     "CASE WHEN instr(e.tags, CAST('\\u0000' AS BLOB)) THEN tags_json(e.tags)"
     " ELSE CAST(e.tags AS TEXT) END"
 )
-"""The tags as JSON that SQLite reads; the few with an escaped NUL go through Python."""
+"""Tags as JSON that SQLite can read. Only tags with an escaped NUL need the Python function."""
 
 
 def visible_tags(events: str) -> str:
-    """Return the SELECT of the tags of visible events; `raw` has all tags of the event."""
+    """Return the SELECT of the tags of visible events.
+
+    `raw` has all tags of the event.
+    """
     return (
         "SELECT e.id, e.pubkey, e.created_at, e.kind, e.content, e.tags AS raw,"
         " j.key AS position, json_extract(j.value, '$[0]') AS name,"
@@ -390,8 +402,10 @@ def visible_tags(events: str) -> str:
 
 
 def _may_be_private(named: Collection[int]) -> str:
-    """Return a condition on the kinds whose events may be private; naming reposts does not show
-    what they contain."""
+    """Return a condition for the kinds whose events may be private.
+
+    If a repost kind is named, the private content of reposts stays hidden.
+    """
     kinds = {*PRIVATE_KINDS, *LISTS}.difference(named).union(REPOST_KINDS)
     jobs = _numbers([kind for kind in named if kind in JOBS])
     between = f"e.kind BETWEEN {JOBS.start} AND {JOBS.stop - 1} AND e.kind NOT IN ({jobs})"
