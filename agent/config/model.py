@@ -83,11 +83,15 @@ class RelaysSection(Section, frozen=True):
     at_once: Annotated[
         int, Meta(ge=1, le=20, description="questions that one relay has to answer at once")
     ] = 2
-    read: Annotated[bool, Meta(description="read the events of relays that send no registers")] = (
-        True
-    )
+    read: Annotated[
+        bool,
+        Meta(description="read the events of relays that send no registers, and people's profiles"),
+    ] = True
     keep_events: Annotated[
-        bool, Meta(description="keep the events that are read for watches in the store")
+        bool,
+        Meta(
+            description="keep all events that are read for watches in the store, not only profiles"
+        ),
     ] = False
     most: Annotated[
         int, Meta(ge=1, le=100, description="relays asked of those that one relay list names")

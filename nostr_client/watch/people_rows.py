@@ -98,15 +98,10 @@ def read(
     whose claims the number excludes. `figure`: the watch's number, of which the nameless part is
     computed.
     """
-    row = conn.execute("SELECT q FROM claim_query WHERE key = ?", (asked_of(query).key,)).fetchone()
-    if row is None:
+    log = log_of(conn, query, urls)
+    if log is None:
         return People(since=since, people=())
-    log = _Log(conn, int(row[0]), urls)
-    if query.one_per_author:
-        found = _of_lists(conn, query, log, since, now)
-    else:
-        found = _of_events(conn, query, log, since, now)
-    people = newest_first(found)
+    people = seen(conn, query, log, since, now)
     is_nameless = any(r in log.relays for (r,) in conn.execute(_NAMELESS, (log.q,)))
     nameless = None
     if figure and is_nameless and query.unit is CountUnit.AUTHORS:
@@ -121,6 +116,20 @@ def read(
     )
 
 
+def log_of(conn: sqlite3.Connection, query: Query, urls: Collection[str] | None) -> EventLog | None:
+    """Return what is known of the events of these relays; None for a query that was never asked."""
+    row = conn.execute("SELECT q FROM claim_query WHERE key = ?", (asked_of(query).key,)).fetchone()
+    return None if row is None else EventLog(conn, int(row[0]), urls)
+
+
+def seen(
+    conn: sqlite3.Connection, query: Query, log: EventLog, since: int, now: int
+) -> list[Person]:
+    """Return who did what since a time, newest first, without names."""
+    found = _of_lists if query.one_per_author else _of_events
+    return newest_first(found(conn, query, log, since, now))
+
+
 class _Known(NamedTuple):
     """The authors of a number whose keys are known: those that it counts, and others that it may
     count."""
@@ -130,7 +139,7 @@ class _Known(NamedTuple):
 
 
 def _known(
-    conn: sqlite3.Connection, query: Query, log: _Log, excluded: Collection[str], now: int
+    conn: sqlite3.Connection, query: Query, log: EventLog, excluded: Collection[str], now: int
 ) -> _Known:
     """Return the authors of a number whose keys are known.
 
@@ -176,7 +185,7 @@ class _Given(NamedTuple):
     id: bytes
 
 
-class _Log:
+class EventLog:
     """What is known of the events of some relays for one query; each answer is bounded."""
 
     def __init__(
@@ -200,6 +209,23 @@ class _Log:
         """Return the events that the relays give."""
         sql = "SELECT r, author, id FROM " + _GIVEN.format_map(self._names)
         return [_Given(*one) for one in self._conn.execute(sql, (self.q, VOID))]
+
+    def sources(self, authors: Collection[bytes]) -> dict[bytes, set[str]]:
+        """Return the relays that sent events of these authors, by author.
+
+        The store does not have the relay of a live event. If no relay is known to send events of
+        its author, any of these may have sent it.
+        """
+        names = {r: url for url, r in self.urls.items()}
+        found: dict[bytes, set[str]] = {}
+        for table in ("claim_event", "claim_change"):
+            sql = f"SELECT DISTINCT r, author FROM {table} WHERE q = ?"
+            for r, author in self._conn.execute(sql, (self.q,)):
+                if author in authors and r in names:
+                    found.setdefault(author, set()).add(names[r])
+        for author in self.live().intersection(authors) - found.keys():
+            found[author] = set(self.urls)
+        return found
 
     def live(self) -> set[bytes]:
         """Return the authors of live events whose newer list does not lack the key."""
@@ -265,7 +291,7 @@ class _Change(NamedTuple):
 
 
 def _of_lists(
-    conn: sqlite3.Connection, query: Query, log: _Log, since: int, now: int
+    conn: sqlite3.Connection, query: Query, log: EventLog, since: int, now: int
 ) -> list[Person]:
     """Return the people of a question about lists: a row of a change stands for an author."""
     received, left = log.received(), log.left()
@@ -311,7 +337,7 @@ def _left_in_store(
 
 
 def _of_events(
-    conn: sqlite3.Connection, query: Query, log: _Log, since: int, now: int
+    conn: sqlite3.Connection, query: Query, log: EventLog, since: int, now: int
 ) -> list[Person]:
     """Return the people of a question about events: each of them is an act."""
     facts = [
@@ -357,8 +383,13 @@ def _named(conn: sqlite3.Connection, people: Iterable[Person]) -> tuple[Person, 
     """Return people with the names of their profiles, where the store has these."""
     shown = list(people)
     keys = {bytes.fromhex(one.pubkey) for one in shown}
-    names = names_of(_newest(conn, kinds.METADATA, keys))
+    names = names_of(profiles(conn, keys))
     return tuple(msgspec.structs.replace(one, name=names.get(one.pubkey)) for one in shown)
+
+
+def profiles(conn: sqlite3.Connection, authors: Collection[bytes]) -> list[Event]:
+    """Return the stored profiles of these authors."""
+    return _newest(conn, kinds.METADATA, authors)
 
 
 def _newest(conn: sqlite3.Connection, kind: int, authors: Collection[bytes]) -> list[Event]:
