@@ -41,6 +41,7 @@ from nostr_client.sync.sent import REPAIRS
 from nostr_client.watch.clock import SystemClock
 from nostr_client.watch.definition import Watch
 from nostr_client.watch.engine import Engine
+from nostr_client.watch.naming import NameFinder
 from nostr_client.watch.repository import WATCHES
 from nostr_client.watch.scheduler import LaneLimits
 from nostr_client.watch.state import WatchSet
@@ -80,9 +81,6 @@ AT_ONCE = 8
 
 TOTAL = 256
 """The same over all relays."""
-
-NAMES_S = 3.0
-"""Seconds for the profiles of people: names are a help, and nothing waits long for them."""
 
 WATCHED = "watched"
 """Name of a watch that is only a question."""
@@ -340,7 +338,8 @@ class NostrClient:
         - `merged`: a function that receives each new number.
         - `wanted`: the watches, as the method `wanted` returns them.
         - `book`: a repository for claims and history. The engine then continues where an earlier
-          run stopped.
+          run stopped. If the repository is in the client's store, and the client reads events, the
+          engine also stores the profiles of people whom the watches show.
         """
         await self._open_store()
         if book is not None:
@@ -374,6 +373,8 @@ class NostrClient:
                 spell=self.pool.spelling,
             )
             engine.wanted = wanted
+            if book is not None and getattr(self._events, "database", None) is book.database:
+                NameFinder(engine, book.database, self._keep)
             yield engine
 
     def wanted(self, watches: Iterable[Watch], questions: Mapping[str, Query] = {}) -> WatchSet:
@@ -536,14 +537,14 @@ class NostrClient:
         StoreError. Safe to cancel.
         """
         from nostr_client.codecs.profiles import names_of
-        from nostr_client.network.profiles import newest_profiles
+        from nostr_client.network.profiles import PROFILES_S, newest_profiles
 
         await self._open_store()
         found = await self._stored_profiles(people)
         missing = [one for one in people if one not in {event.pubkey for event in found}]
         chosen = self._chosen(relays) if relays or self._relays else []
         asked = [relay for _, relay in chosen]
-        fresh = await newest_profiles(asked, missing, timeout or NAMES_S)
+        fresh = await newest_profiles(asked, missing, timeout or PROFILES_S)
         if self._counting.keep is not None and self._events is not None and fresh:
             await self._events.save(list(fresh.values()))
         return names_of([*found, *(one.event for one in fresh.values())])

@@ -24,7 +24,7 @@ from nostr_client.watch.history import DAY
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Collection, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Sequence
 
     from agent.alerts.conditions import Condition
     from agent.alerts.outbox import Delivery
@@ -52,11 +52,23 @@ MOST_WAITING: Final = 200
 """Deliveries of one channel that wait; the oldest is given up when there are more."""
 
 
+async def _no_names(_: str) -> None:
+    """Find nobody's name."""
+
+
 class AlertDispatcher:
-    """Checks watches after each merge, and delivers in the background."""
+    """Checks watches after each merge, and delivers in the background.
+
+    `find_names` looks for the names of the people of a watch, a few seconds at most.
+    """
 
     def __init__(
-        self, clock: Clock, log: Log, database: Database, connection: ConnectionOptions
+        self,
+        clock: Clock,
+        log: Log,
+        database: Database,
+        connection: ConnectionOptions,
+        find_names: Callable[[str], Awaitable[None]] = _no_names,
     ) -> None:
         self.delivered = 0
         """Deliveries that a channel took."""
@@ -69,6 +81,7 @@ class AlertDispatcher:
         self._log = log
         self._database = database
         self._connection = connection
+        self._find_names = find_names
         self._waiting: dict[tuple[str, Channel], Delivery] = {}
         self._some = asyncio.Event()
         self._slots = {one: asyncio.Semaphore(AT_ONCE) for one in get_args(Channel)}
@@ -167,6 +180,7 @@ class AlertDispatcher:
         """Return who did what in the time of a condition, a day for one without."""
         since = int(now - (condition.within or DAY))
         question = spec.question
+        await self._find_names(spec.name)
         found = await self._database.read(
             lambda conn: people_rows.read(conn, question, since, int(now), urls=urls)
         )

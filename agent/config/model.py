@@ -87,10 +87,13 @@ class RelaysSection(Section, frozen=True):
     at_once: Annotated[
         int, Meta(ge=1, le=20, description="most questions to one relay at the same time")
     ] = 2
-    read: Annotated[bool, Meta(description="read the events of relays that send no registers")] = (
-        True
-    )
-    keep_events: Annotated[bool, Meta(description="store the events that watches read")] = False
+    read: Annotated[
+        bool,
+        Meta(description="read the events of relays that send no registers, and people's profiles"),
+    ] = True
+    keep_events: Annotated[
+        bool, Meta(description="store the events that watches read, not only profiles")
+    ] = False
     most: Annotated[int, Meta(ge=1, le=100, description="most relays to ask of one relay list")] = 4
 
 

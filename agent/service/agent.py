@@ -45,6 +45,7 @@ from nostr_client.store.index_schema import IndexedState
 from nostr_client.watch import scheduler
 from nostr_client.watch.definition import Watch
 from nostr_client.watch.engine import ASK, MERGE, MERGE_LANE, Engine
+from nostr_client.watch.naming import NameFinder
 from nostr_client.watch.state import WatchSet
 from nostr_client.watch.worker import Worker
 
@@ -98,6 +99,7 @@ class Agent:
             history=database,
             ingest=parts.ingest,
         )
+        self.names = NameFinder(self.engine, database, parts.keep)
         self.merged = MergedWatches(self.engine)
         self.states = WatchStates(database, lambda: self.engine.watches, self.watch_specs.all)
         self.syncing = SyncRunner(
@@ -112,7 +114,9 @@ class Agent:
         self.eviction = RelayEviction(parts.pool)
         self.retention = RetentionRunner(clock, log, parts.store, parts.index)
         self.linking = LinkRunner(config, parts, clock, log, self.links, self._soon)
-        self.alerts = AlertDispatcher(clock, log, database, parts.pool.options.connection)
+        self.alerts = AlertDispatcher(
+            clock, log, database, parts.pool.options.connection, self.names.find_now
+        )
         self.coverages = CoverageRunner(
             clock,
             log,
@@ -199,7 +203,8 @@ class Agent:
 
     def _count_options(self, config: Config) -> CountOptions:
         options, relays = self.parts.count_options, config.relays
-        return replace(options, read=relays.read, keep=options.keep if relays.keep_events else None)
+        keep = self.parts.keep if relays.keep_events else None
+        return replace(options, read=relays.read, keep=keep)
 
     async def refresh(self) -> None:
         """Watches or syncs have changed: bring tasks and listeners in line."""

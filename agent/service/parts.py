@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from agent.config import Config
     from agent.config.model import RelaysSection
     from nostr_client.codecs.keys import Signer, VerifiedEvent
+    from nostr_client.count.reading import Keep
     from nostr_client.watch.clock import Clock
 
 FIND_TIMEOUT_S: Final = 10.0
@@ -86,6 +87,9 @@ class AgentParts:
     path: str
     pool: RelayPool
     count_options: CountOptions
+    """How watches count, and the store that knows deletions."""
+    keep: Keep
+    """Stores events that relays sent, if the store takes any."""
     memory: SyncMemory
     counters: SqliteCounterStore
     signer: Signer | None
@@ -131,11 +135,13 @@ async def open_parts(
         store.on_batch.append(counted)
         provenance = counted.provenance
         ingest = Ingest(store, verifier=pool.verifier, on_event=provenance.note)
+        keep = keeping(store, ingest)
         yield AgentParts(
             store=store,
             path=str(path),
             pool=pool,
-            count_options=count_options(options, store, ingest),
+            count_options=CountOptions(timeouts=options.timeouts, stored=store),
+            keep=keep,
             ingest=ingest,
             memory=memory_of(store, clock.wall),
             counters=counters,
@@ -197,8 +203,8 @@ def pool_options(config: Config) -> Options:
     )
 
 
-def count_options(options: Options, store: SqliteStore, ingest: Ingest) -> CountOptions:
-    """How watches count, and the store that keeps the events they read and knows deletions."""
+def keeping(store: SqliteStore, ingest: Ingest) -> Keep:
+    """What stores events that are read; while the store is full, nothing."""
 
     async def keep(relay: str, events: Sequence[VerifiedEvent]) -> None:
         if store.full:
@@ -208,7 +214,7 @@ def count_options(options: Options, store: SqliteStore, ingest: Ingest) -> Count
         except StoreFull:
             return
 
-    return CountOptions(timeouts=options.timeouts, keep=keep, stored=store)
+    return keep
 
 
 def make_finder(

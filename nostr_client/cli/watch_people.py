@@ -12,7 +12,6 @@ from nostr_client.cli.output import csv_of, json_option, print_json, print_table
 from nostr_client.cli.parameters import TimeParameter
 from nostr_client.cli.place import StoreOrAgent, place_option
 from nostr_client.cli.watch_file import watches_at
-from nostr_client.codecs.display import said
 
 if TYPE_CHECKING:
     from nostr_client.watch.people import People, Person
@@ -69,8 +68,8 @@ def _print(found: People) -> None:
         say(f"nobody was seen to do anything since {series.moment(found.since)}")
     if found.more:
         say(f"and {found.more:,} more before them")
-    if found.unnamed is not None:
-        say(f"without names, from registers alone: {said(found.unnamed, 'other people')}")
+    if found.nameless:
+        say(found.nameless)
 
 
 def as_dict(found: People) -> dict[str, Any]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nostr_client.codecs.event import nip01_order
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.kinds import METADATA
+from nostr_client.codecs.profiles import MOST_CONTENT
 from nostr_client.errors import RelayError
 from nostr_client.network.waiting import task_group
+from nostr_client.options import ReadBudget
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from nostr_client.codecs.keys import VerifiedEvent
     from nostr_client.network.relay import Relay
@@ -19,29 +21,83 @@ if TYPE_CHECKING:
 MOST_PEOPLE: Final = 200
 """People of one REQ: a table that is longer shows keys for the rest."""
 
+PROFILES_S: Final = 3.0
+"""Seconds for the profiles of people: names are a help, and nothing waits long for them."""
+
+MOST_READ: Final = ReadBudget(bytes=2 * 1024 * 1024, events=2 * MOST_PEOPLE)
+"""The most that one relay may send: real profiles have some 600 bytes."""
+
+
+class FoundProfiles(NamedTuple):
+    """The profiles that relays gave: the newest of each person (hex), by relay.
+
+    `unsure`: people about whom a relay did not answer to the end.
+    """
+
+    by_relay: Mapping[str, Sequence[VerifiedEvent]]
+    unsure: frozenset[str]
+
+    @property
+    def newest(self) -> dict[str, VerifiedEvent]:
+        """The profile of each person."""
+        return {one.event.pubkey: one for given in self.by_relay.values() for one in given}
+
+
+class _Read(NamedTuple):
+    """What one relay gave."""
+
+    relay: Relay
+    people: Sequence[str]
+    events: list[VerifiedEvent]
+    is_whole: bool
+
 
 async def newest_profiles(
-    relays: Sequence[Relay], people: Sequence[str], seconds: float
+    relays: Iterable[Relay], people: Sequence[str], seconds: float
 ) -> dict[str, VerifiedEvent]:
     """Return the newest profile of each person (hex) that any relay has, the first 200 people.
 
     Every relay gets one REQ and so many seconds; a failure gives no profiles. Safe to cancel.
     """
-    if not people:
-        return {}
-    asked = Filter(kinds=[METADATA], authors=people[:MOST_PEOPLE])
+    return (await find_profiles(dict.fromkeys(relays, people), seconds)).newest
+
+
+async def find_profiles(asked: Mapping[Relay, Sequence[str]], seconds: float) -> FoundProfiles:
+    """Ask each relay for the profiles of its people (hex), the first 200, with one REQ.
+
+    Every relay gets so many seconds; a failure is not raised. Safe to cancel.
+    """
     async with task_group() as group:
-        tasks = [group.create_task(_read(relay, asked, seconds)) for relay in relays]
+        tasks = [
+            group.create_task(_read(relay, people[:MOST_PEOPLE], seconds))
+            for relay, people in asked.items()
+            if people
+        ]
+    read = [task.result() for task in tasks]
     newest: dict[str, VerifiedEvent] = {}
-    for one in (one for task in tasks for one in task.result()):
-        other = newest.get(one.event.pubkey, one)
-        newest[one.event.pubkey] = min(one, other, key=nip01_order)
-    return newest
+    for one in (event for each in read for event in each.events):
+        newest[one.event.pubkey] = min(newest.get(one.event.pubkey, one), one, key=nip01_order)
+    by_relay: dict[str, list[VerifiedEvent]] = {}
+    ids = {one.event.id for one in newest.values()}
+    for each in read:
+        taken = {one.event.id: one for one in each.events if one.event.id in ids}
+        by_relay[each.relay.url] = list(taken.values())
+        ids -= taken.keys()
+    unsure = frozenset(person for each in read if not each.is_whole for person in each.people)
+    return FoundProfiles(by_relay, unsure)
 
 
-async def _read(relay: Relay, asked: Filter, seconds: float) -> list[VerifiedEvent]:
+async def _read(relay: Relay, people: Sequence[str], seconds: float) -> _Read:
+    asked = Filter(kinds=[METADATA], authors=people)
     try:
-        page = await relay.fetch([asked], seconds, partial=True)
+        page = await relay.fetch([asked], seconds, partial=True, budget=MOST_READ)
     except RelayError:
-        return []
-    return [one for one in page.events if asked.matches(one.event)]
+        return _Read(relay, people, [], is_whole=False)
+    events = [one for one in page.events if asked.matches(one.event) and _is_short(one)]
+    return _Read(relay, people, events, page.complete)
+
+
+def _is_short(profile: VerifiedEvent) -> bool:
+    """Whether a profile is no longer than those that are parsed."""
+    event = profile.event
+    return len(event.content) + sum(len(text) for tag in event.tags for text in tag) <= MOST_CONTENT

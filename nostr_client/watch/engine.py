@@ -51,6 +51,9 @@ if TYPE_CHECKING:
     from nostr_client.watch.definition import Watch
     from nostr_client.watch.worker import Worker, WorkerLog
 
+NAMES: Final = "names"
+"""Kind of the tasks that look for the names of a watch's people, if any do (`naming`)."""
+
 ASK: Final = "watch"
 """Kind of the tasks that ask one relay for one watch: `watch NAME URL`."""
 
@@ -379,8 +382,10 @@ class Engine:
         current = self.watches.get(name)
         if current is not None and current.question == one.question:
             await self._merged(Merge(current, result, now, is_whole, is_news, is_near))
-        if is_whole and is_news and one.watch.within and one.within is None:
-            self.worker.nudge(f"{NEAR} {name}")
+        if is_whole and is_news:
+            self.worker.nudge(f"{NAMES} {name}")
+            if one.watch.within and one.within is None:
+                self.worker.nudge(f"{NEAR} {name}")
         return True
 
     async def _near(self, name: str) -> bool:

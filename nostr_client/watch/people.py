@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from nostr_client.codecs import nip19
-from nostr_client.codecs.display import plural
+from nostr_client.codecs.display import plural, said
 from nostr_client.codecs.profiles import is_address, person
 from nostr_client.count.figures import Figure
 
@@ -131,6 +131,13 @@ class People(msgspec.Struct, frozen=True, kw_only=True):
     more: int = 0
     known: int = 0
     unnamed: Figure | None = None
+
+    @property
+    def nameless(self) -> str:
+        """How many more there are by no name, in words; "" if there is nobody else."""
+        if self.unnamed is None or self.unnamed.high == 0:
+            return ""
+        return f"without names, from registers alone: {said(self.unnamed, 'other people')}"
 
 
 class Fact(NamedTuple):
@@ -265,14 +272,15 @@ def newest_first(people: Iterable[Person]) -> list[Person]:
     return sorted(people, key=lambda one: (-one.seen_at, -one.at, one.pubkey, one.event))
 
 
-def unnamed(figure: Figure | None, known: int) -> Figure | None:
-    """Return how many of a number of people nobody can name, if `known` of them have names."""
+def unnamed(figure: Figure | None, known: int, possible: int = 0) -> Figure | None:
+    """Return how many of a number of people nobody can name, if the keys of `known` of them are
+    known, and those of `possible` more may be."""
     if figure is None:
         return None
     return msgspec.structs.replace(
         figure,
-        value=max(0, figure.value - known),
-        low=max(0, figure.low - known),
+        value=max(0, figure.value - known - possible),
+        low=max(0, figure.low - known - possible),
         high=None if figure.high is None else max(0, figure.high - known),
     )
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
+from nostr_client import hll
 from nostr_client.codecs import kinds
 from nostr_client.codecs.profiles import names_of
 from nostr_client.count.claims import VOID
@@ -77,7 +78,6 @@ _AT_FIRST: Final = (
 _NAMELESS: Final = (
     "SELECT r FROM claim WHERE q = ? AND answered AND registers IS NOT NULL AND method <> 'events'"
 )
-_NAMED: Final = "SELECT r, author, id FROM claim_event WHERE q = ? AND amount <> ?"
 _FOUND: Final = "SELECT author, author, id, created_at, amount, NULL, seen_at FROM " + _GIVEN
 
 
@@ -98,19 +98,15 @@ def read(
     whose claims the number excludes. `figure`: the watch's number, of which the nameless part is
     computed.
     """
-    row = conn.execute("SELECT q FROM claim_query WHERE key = ?", (asked_of(query).key,)).fetchone()
-    if row is None:
+    log = log_of(conn, query, urls)
+    if log is None:
         return People(since=since, people=())
-    log = _Log(conn, int(row[0]), _relays(conn, urls))
-    if query.one_per_author:
-        found = _of_lists(conn, query, log, since, now)
-    else:
-        found = _of_events(conn, query, log, since, now)
-    people = newest_first(found)
+    people = seen(conn, query, log, since, now)
     is_nameless = any(r in log.relays for (r,) in conn.execute(_NAMELESS, (log.q,)))
     nameless = None
     if figure and is_nameless and query.unit is CountUnit.AUTHORS:
-        nameless = unnamed(figure, _counted(conn, query, log.q, urls, excluded, now))
+        known = _known(conn, query, log, excluded, now)
+        nameless = unnamed(figure, len(known.counted), len(known.possible))
     return People(
         since=since,
         people=_named(conn, people[:limit]),
@@ -120,46 +116,120 @@ def read(
     )
 
 
-def _counted(
-    conn: sqlite3.Connection,
-    query: Query,
-    q: int,
-    urls: Collection[str] | None,
-    excluded: Collection[str],
-    now: int,
-) -> int:
-    """Return how many authors the number counts by name, as `CountEngine` does.
+def log_of(conn: sqlite3.Connection, query: Query, urls: Collection[str] | None) -> EventLog | None:
+    """Return what is known of the events of these relays; None for a query that was never asked."""
+    row = conn.execute("SELECT q FROM claim_query WHERE key = ?", (asked_of(query).key,)).fetchone()
+    return None if row is None else EventLog(conn, int(row[0]), urls)
 
-    Answers that are too old do not count, nor do lists and events that a relay proves to be gone.
+
+def seen(
+    conn: sqlite3.Connection, query: Query, log: EventLog, since: int, now: int
+) -> list[Person]:
+    """Return who did what since a time, newest first, without names."""
+    found = _of_lists if query.one_per_author else _of_events
+    return newest_first(found(conn, query, log, since, now))
+
+
+class _Known(NamedTuple):
+    """The authors of a number whose keys are known: those that it counts, and others that it may
+    count."""
+
+    counted: set[bytes]
+    possible: set[bytes]
+
+
+def _known(
+    conn: sqlite3.Connection, query: Query, log: EventLog, excluded: Collection[str], now: int
+) -> _Known:
+    """Return the authors of a number whose keys are known.
+
+    A relay that was read counts its authors by name, as `CountEngine` does: answers that are too
+    old do not count, nor do lists and events that a relay proves to be gone. Registers count the
+    authors whose events their relay sent, if they have the author's key. They may count other
+    known authors whose key they have: registers may have a key by chance.
     """
-    found = {one.url: one.usable(now, KEEP) for one in recall(conn, asked_of(query), urls, now)}
+    found = {one.url: one.usable(now, KEEP) for one in recall(conn, asked_of(query), log.urls, now)}
     claims = {url: claim for url, claim in found.items() if claim is not None}
     left = {id for one in claims.values() for id in (*one.retracted.lists, *one.retracted.ids)}
-    read = {url for url, one in claims.items() if one.reading is not None and url not in excluded}
-    relays = set(_relays(conn, read))
-    rows = conn.execute(_NAMED, (q, VOID))
-    return len({author for r, author, id in rows if r in relays and id not in left})
+    counted = {log.urls[url]: one for url, one in claims.items() if url not in excluded}
+    read = {r for r, one in counted.items() if one.reading is not None}
+    given = [one for one in log.given() if one.id not in left]
+    named = {one.author for one in given if one.relay in read}
+    sketches = [one.registers for r, one in counted.items() if r not in read and one.registers]
+    sent = {one.author for one in given if one.relay in counted.keys() - read} | log.live()
+    named |= _held(sketches, sent - named, query.offset)
+    stored = () if query.one_per_author else _stored(conn, query, 0, now)
+    others = {one.author for one in (*given, *stored)} - named
+    return _Known(named, _held(sketches, others, query.offset))
 
 
-def _relays(conn: sqlite3.Connection, urls: Collection[str] | None) -> list[int]:
-    rows = conn.execute("SELECT r, url FROM claim_relay")
-    return [r for r, url in rows if urls is None or url in urls]
+def _held(sketches: Sequence[bytes], authors: Iterable[bytes], offset: int | None) -> set[bytes]:
+    """Return the authors whose keys are in these registers."""
+    if not sketches or offset is None:
+        return set()
+    merged = hll.merge(*sketches)
+    return {one for one in authors if _has(merged, one, offset)}
 
 
-class _Log:
+def _has(registers: bytes, author: bytes, offset: int) -> bool:
+    more = bytearray(registers)
+    hll.add(more, author, offset)
+    return more == registers
+
+
+class _Given(NamedTuple):
+    """An event that a relay gives."""
+
+    relay: int
+    author: bytes
+    id: bytes
+
+
+class EventLog:
     """What is known of the events of some relays for one query; each answer is bounded."""
 
-    def __init__(self, conn: sqlite3.Connection, q: int, relays: Sequence[int]) -> None:
+    def __init__(
+        self, conn: sqlite3.Connection, q: int, urls: Collection[str] | None = None
+    ) -> None:
+        """Create it; `urls`: the normalised relays, by default all."""
+        rows = conn.execute("SELECT url, r FROM claim_relay")
         self.q = q
-        self.relays = relays
+        self.urls = {url: int(r) for url, r in rows if urls is None or url in urls}
+        self.relays = list(self.urls.values())
         self._conn = conn
-        self._names = {"q": q, "relays": ",".join(map(str, relays)), "void": VOID}
+        self._names = {"q": q, "relays": ",".join(map(str, self.relays)), "void": VOID}
 
     def authors(self) -> int:
         """Return how many distinct authors the relays give."""
         sql = "SELECT count(DISTINCT author) FROM " + _GIVEN.format_map(self._names)
         (number,) = self._conn.execute(sql, (self.q, VOID)).fetchone()
         return int(number)
+
+    def given(self) -> list[_Given]:
+        """Return the events that the relays give."""
+        sql = "SELECT r, author, id FROM " + _GIVEN.format_map(self._names)
+        return [_Given(*one) for one in self._conn.execute(sql, (self.q, VOID))]
+
+    def sources(self, authors: Collection[bytes]) -> dict[bytes, set[str]]:
+        """Return the relays that sent events of these authors, by author.
+
+        The store does not have the relay of a live event. If no relay is known to send events of
+        its author, any of these may have sent it.
+        """
+        names = {r: url for url, r in self.urls.items()}
+        found: dict[bytes, set[str]] = {}
+        for table in ("claim_event", "claim_change"):
+            sql = f"SELECT DISTINCT r, author FROM {table} WHERE q = ?"
+            for r, author in self._conn.execute(sql, (self.q,)):
+                if author in authors and r in names:
+                    found.setdefault(author, set()).add(names[r])
+        for author in self.live().intersection(authors) - found.keys():
+            found[author] = set(self.urls)
+        return found
+
+    def live(self) -> set[bytes]:
+        """Return the authors of live events whose newer list does not lack the key."""
+        return {one.author for one in self.received()} - self.left().keys()
 
     def received(self) -> list[Fact]:
         """Return the live events of relays that give no events."""
@@ -221,7 +291,7 @@ class _Change(NamedTuple):
 
 
 def _of_lists(
-    conn: sqlite3.Connection, query: Query, log: _Log, since: int, now: int
+    conn: sqlite3.Connection, query: Query, log: EventLog, since: int, now: int
 ) -> list[Person]:
     """Return the people of a question about lists: a row of a change stands for an author."""
     received, left = log.received(), log.left()
@@ -267,7 +337,7 @@ def _left_in_store(
 
 
 def _of_events(
-    conn: sqlite3.Connection, query: Query, log: _Log, since: int, now: int
+    conn: sqlite3.Connection, query: Query, log: EventLog, since: int, now: int
 ) -> list[Person]:
     """Return the people of a question about events: each of them is an act."""
     facts = [
@@ -313,8 +383,13 @@ def _named(conn: sqlite3.Connection, people: Iterable[Person]) -> tuple[Person, 
     """Return people with the names of their profiles, where the store has these."""
     shown = list(people)
     keys = {bytes.fromhex(one.pubkey) for one in shown}
-    names = names_of(_newest(conn, kinds.METADATA, keys))
+    names = names_of(profiles(conn, keys))
     return tuple(msgspec.structs.replace(one, name=names.get(one.pubkey)) for one in shown)
+
+
+def profiles(conn: sqlite3.Connection, authors: Collection[bytes]) -> list[Event]:
+    """Return the stored profiles of these authors."""
+    return _newest(conn, kinds.METADATA, authors)
 
 
 def _newest(conn: sqlite3.Connection, kind: int, authors: Collection[bytes]) -> list[Event]:

@@ -88,6 +88,8 @@ class Worker:
         self.clock = clock
         self.runners: dict[str, Runner] = {}
         self.sources: list[TaskSource] = []
+        self.not_awaited: set[str] = set()
+        """Kinds whose tasks `stop` cancels: what they do is only a help."""
         self.schedule = Schedule(clock.moment())
         self.limits = limits
         self.started = 0
@@ -176,8 +178,11 @@ class Worker:
                 await asyncio.sleep(min(PLAN_EVERY * planned, LONGEST_REST_S))
 
     def stop(self) -> None:
-        """Start no more tasks."""
+        """Start no more tasks; cancel those that nobody waits for."""
         self.is_stopping = True
+        for key, task in self._running.items():
+            if key.partition(" ")[0] in self.not_awaited:
+                task.cancel()
         self._changed.set()
 
     async def drain(self, seconds: float) -> int:

@@ -22,12 +22,14 @@ from nostr_client.cli.relays import worst_code
 from nostr_client.codecs import nip19
 from nostr_client.codecs.display import duration
 from nostr_client.codecs.event import EventTemplate
+from nostr_client.codecs.filters import Filter
 from nostr_client.count.figures import Figure, Within
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.watch import Point, Watch, WatchRepository
+from nostr_client.watch.naming import _is_day_of
 from tests.faults import COUNT_REFUSALS, RefusesCount
 from tests.faulty_relay import FaultyRelay
-from tests.worlds import NOTE, TARGET, follow, reaction, signer
+from tests.worlds import NOTE, START, TARGET, follow, reaction, signer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -111,6 +113,26 @@ async def test_a_watch_from_its_first_to_its_last_day(run: Run, tmp_path: Path) 
     assert (await run("watch", "remove", "me"))[0] == 0
     code, _, err = await run("watch", "history", "me")
     assert (code, err) == (2, "nostr-client: no watch is named 'me'\n")
+
+
+async def test_a_run_of_watches_names_people_without_keeping_their_events(
+    run: Run, tmp_path: Path
+) -> None:
+    template = EventTemplate(kind=0, content='{"name":"Ann"}', created_at=START)
+    profile = signer(1).sign_now(template).event
+    async with FaultyRelay(silent(), events=[reaction(1, at=int(time.time())), profile]) as relay:
+        await run("watch", "add", "likes", "reactions", NOTE, "--relay", relay.url)
+        code, _, err = await run("watch", "run", "--once")
+        assert (code, err) == (0, "")
+        _, out, _ = await run("watch", "people", "likes", "--json")
+        (person,) = json.loads(out)["people"]
+        assert (person["pubkey"], person["name"]) == (profile.pubkey, "Ann")
+        async with await SqliteStore.open(tmp_path / "store.db") as store:
+            assert [one.id for one in await store.query([Filter()])] == [profile.id]
+        is_asked_again = _is_day_of(profile.pubkey, int(time.time()) // 86_400)
+        await run("watch", "run", "--once")
+        asked = [one[2] for one in relay.received if one[0] == "REQ"]
+    assert sum(one.get("kinds") == [0] for one in asked) == 1 + is_asked_again
 
 
 async def check_people(run: Run) -> None:

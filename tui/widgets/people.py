@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from nostr_client.codecs.display import said
 from tui import format
 from tui.widgets.columns import Column
 from tui.widgets.grid import Cell
@@ -66,7 +65,4 @@ def whole(one: Person) -> str:
 def beyond(found: People) -> str:
     """What a list of people does not show; "" where it shows all."""
     more = [f"and {found.more:,} more"] if found.more else []
-    if found.unnamed is not None:
-        unnamed = said(found.unnamed, "other people")
-        more.append(f"without names, from registers alone: {unnamed}")
-    return ", ".join(more)
+    return ", ".join([*more, *([found.nameless] if found.nameless else [])])

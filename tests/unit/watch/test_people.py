@@ -13,7 +13,7 @@ from nostr_client import count, hll
 from nostr_client.codecs.event import EventTemplate
 from nostr_client.codecs.keys import stored_event
 from nostr_client.codecs.references import people_named
-from nostr_client.count.claims import CLAIMS
+from nostr_client.count.claims import CLAIMS, ClaimBook
 from nostr_client.count.claims.changes import (
     Departure,
     LiveEvent,
@@ -40,7 +40,7 @@ from nostr_client.watch.people import (
     of_lists,
     unnamed,
 )
-from tests.worlds import NOTE, TARGET, follow, reaction, signer
+from tests.worlds import NOTE, START, TARGET, follow, reaction, signer
 
 if TYPE_CHECKING:
     import sqlite3
@@ -146,6 +146,10 @@ def test_the_nameless_are_the_number_less_those_with_names() -> None:
     assert unnamed(estimate, 40) == Figure(value=60, low=50, high=70)
     assert unnamed(estimate, 95) == Figure(value=5, low=0, high=15)
     assert unnamed(Figure.at_least(50), 40) == Figure.at_least(10)
+    assert unnamed(estimate, 40, 20) == Figure(value=40, low=30, high=70)
+    words = "without names, from registers alone: about 5 (0 to 15) more"
+    assert People(since=0, people=(), unnamed=unnamed(estimate, 95)).nameless == words
+    assert People(since=0, people=(), unnamed=unnamed(estimate, 110)).nameless == ""
 
 
 def claim(**fields: object) -> Claim:
@@ -270,10 +274,51 @@ async def test_the_nameless_are_counted_against_those_whom_the_number_counts_by_
         found = await book.database.read(
             lambda c: people_rows.read(c, query, 0, int(now), figure=figure, excluded=["wss://b"])
         )
-        assert found.unnamed == figure
+        assert found.unnamed == Figure(value=20, low=10, high=70)  # its people may be counted
         silent = msgspec.structs.replace(read, asked_at=now - KEEP - 1)
         await book.claims.remember(asked, [("wss://b", silent)])
-        assert (await _people(book, query, int(now), figure)).unnamed == figure
+        nobody = (await _people(book, query, int(now), figure)).unnamed
+        assert nobody is not None
+        assert nobody.value <= 20
+        assert nobody.high == 70
+
+
+async def test_registers_count_nobody_again_whom_live_events_name() -> None:
+    query, now = count.followers(TARGET), int(10 * KEEP)
+    assert query.offset is not None
+    asked, keys = asked_of(query), [signer(n).pubkey for n in range(1, 8)]
+    lists = [held(100, n, bytes.fromhex(key)) for n, key in enumerate(keys[:6], 1)]
+    gone = Departure(bytes.fromhex(keys[5]), 150, OTHER, 4, 5, now)
+    registers = hll.from_pubkeys(keys[:5], query.offset)
+    nameless = claim(method=Method.HLL, count=5, registers=registers, asked_at=now)
+    figure = Figure(value=5, low=5, high=6)
+    async with await WatchRepository.open(":memory:") as book:
+        await book.claims.remember(asked, [("wss://a", nameless)])
+        live = [LiveEvent(one, now, True) for one in lists]
+        await book.database.write(
+            lambda c: note_received(c, _number(c, query), live, replaces=True)
+        )
+        await book.database.write(lambda c: leave(c, _number(c, query), [gone]))
+        found = await _people(book, query, now + 1, figure)
+    assert len(found.people) == 6
+    assert found.unnamed == Figure(value=0, low=0, high=1)
+
+
+async def test_registers_may_count_the_people_of_the_store() -> None:
+    query, now = count.reactions(NOTE), START + 1000
+    assert query.offset is not None
+    registers = hll.from_pubkeys([signer(1).pubkey, signer(9).pubkey], query.offset)
+    nameless = claim(method=Method.HLL, count=2, registers=registers, asked_at=now)
+    async with await SqliteStore.open(":memory:", migrations=[CLAIMS, WATCHES]) as store:
+        await store.save([stored_event(reaction(n)) for n in (1, 2)])
+        await ClaimBook(store.database).remember(asked_of(query), [("wss://a", nameless)])
+        found = await store.database.read(
+            lambda conn: people_rows.read(
+                conn, query, 0, now, figure=Figure(value=2, low=2, high=2)
+            )
+        )
+    assert len(found.people) == 2
+    assert found.unnamed == Figure(value=1, low=1, high=2)
 
 
 def test_a_list_names_each_key_once() -> None:
