@@ -134,6 +134,8 @@ class WatchState(ResponseBody, frozen=True):
     """A watch and how it stands; `changes` over an hour, a day and a week, where known.
 
     `since`: the time of the first number; until a span after it, its change is not known.
+    `updated_at`: the time of the newest merge, whether a relay answered or not. `answered_at`: the
+    newest time at which a relay that counts was asked and answered.
     `asserted`: what its providers assert (NIP-85), which is no part of `figure`.
     """
 
@@ -142,6 +144,7 @@ class WatchState(ResponseBody, frozen=True):
     unit: Literal["distinct_authors", "events"] | None = None
     figure: Figure | None = None
     updated_at: float | None = None
+    answered_at: float | None = None
     asked: int = 0
     answered: int = 0
     warnings: tuple[str, ...] = ()

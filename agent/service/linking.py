@@ -108,7 +108,7 @@ class LinkRunner:
     def numbers(self) -> Mapping[str, tuple[str, float]]:
         """For the metrics, over all links."""
         return {
-            "counter_sourced_total": ("Messages taken from sources.", self.sourcing.moved),
-            "counter_events_published_total": ("Events made of values.", self.publishing.published),
-            "counter_pushes_total": ("Changes pushed to NATS.", self.pushing.sent),
+            "sourced_messages_total": ("Messages taken from sources.", self.sourcing.moved),
+            "published_values_total": ("Events made of values.", self.publishing.published),
+            "pushed_changes_total": ("Changes pushed to NATS.", self.pushing.sent),
         }
