@@ -88,6 +88,7 @@ class WatchStates:
             unit=str(result.unit),
             figure=figure,
             updated_at=now,
+            answered_at=one.answered_at,
             answered=result.answered,
             warnings=self._all_warnings(one),
             changes=moved.changes,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -29,6 +30,23 @@ def _walked(name: str, command: click.Command) -> Iterator[tuple[str, click.Comm
 COMMANDS: Final = {
     name: command for program, cli in PROGRAMS.items() for name, command in _walked(program, cli)
 }
+
+
+_NAMED: Final = re.compile(rf"\b(?:{'|'.join(PROGRAMS)})(?: [a-z][a-z0-9-]*)+")
+
+
+def named_in(text: str) -> dict[str, str]:
+    """What a text writes as a command of ours: the command, and the word that is none, if any."""
+    found = {}
+    for match in _NAMED.finditer(text):
+        path, *words = match[0].split(" ")
+        while words and isinstance(COMMANDS[path], click.Group):
+            if f"{path} {words[0]}" not in COMMANDS:
+                break
+            path = f"{path} {words.pop(0)}"
+        is_group = isinstance(COMMANDS[path], click.Group)
+        found[match[0]] = words[0] if words and is_group else ""
+    return found
 
 
 def context(name: str) -> click.Context:

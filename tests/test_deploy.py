@@ -13,10 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
+import pytest
 import yaml
 
+from agent.cli import run as run_agent
 from agent.config import load
 from tests.agent.service.kit import an_agent
+from tests.commands import named_in
 from tests.conftest import missing, require_tool
 from tests.faulty_relay import FaultyRelay
 from tests.nats_cluster import free_ports
@@ -45,9 +48,9 @@ def expressions() -> list[str]:
     return of_board + of_alerts
 
 
-def told_by(*command: str | Path, cwd: Path = ROOT) -> str:
+def told_by(*command: str | Path, cwd: Path = ROOT, given: str | None = None) -> str:
     done = subprocess.run(
-        command, cwd=cwd, capture_output=True, text=True, timeout=120, check=False
+        command, cwd=cwd, input=given, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -103,6 +106,63 @@ def test_compose_listens_on_loopback_alone_and_mounts_what_is_there() -> None:
     assert all(address.startswith("127.0.0.1") for address in addresses)
     (scraped,) = yaml.safe_load((DEPLOY / "prometheus.yml").read_text("utf-8"))["scrape_configs"]
     assert scraped["static_configs"] == [{"targets": [config.api.listen]}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "program", "options"),
+    [
+        ("system", "/usr/local/bin/nostr-agent", ["--system"]),
+        ("user", "%h/.local/bin/nostr-agent", []),
+    ],
+)
+def test_a_unit_is_what_install_service_prints(
+    kind: str, program: str, options: list[str],
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path,
+) -> None:  # fmt: skip
+    """With the program at another place; systemd finds no fault with it, run from here."""
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("NOSTR_AGENT_CONFIG", raising=False)
+    assert run_agent(["install-service", "--print", *options]) == 0
+    printed = capsys.readouterr().out
+    text = (DEPLOY / "systemd" / kind / "nostr-agent.service").read_text("utf-8")
+    start = re.compile(r"^ExecStart=.*$", re.MULTILINE)
+    assert start.findall(text) == [f"ExecStart={program} run"]
+    assert start.sub("", text) == start.sub("", printed)
+    file = tmp_path / "nostr-agent.service"
+    file.write_text(text.replace(program, "/bin/true"))
+    (tmp_path / "run").mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
+    mode = ["--user"] if kind == "user" else []
+    told_by(require_tool("systemd-analyze"), "verify", *mode, file)
+
+
+OURS = [
+    path
+    for place, ends in (
+        (".github", ("yml",)),
+        ("deploy", ("md", "yml", "yaml", "service")),
+        ("nostr_client", ("py",)),
+        ("agent", ("py",)),
+        ("tui", ("py",)),
+    )
+    for end in ends
+    for path in sorted((ROOT / place).rglob(f"*.{end}"))
+]
+"""Files that may write a command of ours in a sentence; `tests/docs` reads the documents."""
+
+
+VERBS = ("", "takes")
+"""Words after a program's name in a sentence about the program."""
+
+
+def test_every_command_that_is_written_exists() -> None:
+    assert named_in("as nostr-client relay info URL says") == {"nostr-client relay info": "info"}
+    named = {
+        (str(path), *one) for path in OURS for one in named_in(path.read_text("utf-8")).items()
+    }
+    assert any(".github" in path and "relay show" in command for path, command, _ in named)
+    assert not [one for one in named if one[2] not in VERBS]
 
 
 @asynccontextmanager
@@ -161,6 +221,7 @@ async def test_a_real_prometheus_scrapes_and_answers_every_question_of_the_board
         for expression in expressions():
             await asked(session, url, expression)
         said = await agent.client.metrics()
+    told_by(require_tool("promtool"), "check", "metrics", given=said)
     known = set(re.findall(r"^# HELP (\w+) ", said, re.MULTILINE)) | {"up"}
     for expression in expressions():
         for name in re.findall(r"\b((?:nostr_agent|process)_\w+)", expression):

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.docs.blocks import FENCE, documents
+from tests.docs.blocks import FENCE, ROOT, documents
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+DOCS = ROOT / "docs"
 LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]+))?[^)]*\)")
 HEADING = re.compile(r"^#{1,6} +(.+?)(?: *\{ *#([\w.-]+) *\})?$", re.MULTILINE)
 
@@ -37,6 +38,15 @@ def test_links_and_anchors_lead_somewhere(path: Path) -> None:
         assert page.exists(), target
         if anchor and page.suffix == ".md" and page.name != "sdk.md":
             assert anchor in anchors(page), f"{target}#{anchor}"
+
+
+def test_the_index_and_the_site_list_every_page() -> None:
+    pages = {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")} - {"index.md"}
+    assert len(pages) > 40
+    listed = {target for target, _ in LINK.findall((DOCS / "index.md").read_text("utf-8"))}
+    assert pages - listed == set()
+    nav = (DOCS.parent / "mkdocs.yml").read_text("utf-8").partition("\nnav:\n")[2]
+    assert pages == set(re.findall(r"[\w/-]+\.md", nav)) - {"index.md"}
 
 
 def test_there_is_something_to_check() -> None:

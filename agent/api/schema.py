@@ -156,7 +156,8 @@ class WatchState(ResponseBody, frozen=True):
 
     - `spec`: the settings of the watch.
     - `figure`: the number.
-    - `updated_at`: time of the number.
+    - `updated_at`: time of the newest merge, whether or not a relay answered.
+    - `answered_at`: newest time at which a relay that counts answered.
     - `asked`: number of relays.
     - `answered`: number of relays with an answer.
     - `changes`: change of the number over an hour, a day and a week, if known.
@@ -172,6 +173,7 @@ class WatchState(ResponseBody, frozen=True):
     unit: Literal["distinct_authors", "events"] | None = None
     figure: Figure | None = None
     updated_at: float | None = None
+    answered_at: float | None = None
     asked: int = 0
     answered: int = 0
     warnings: tuple[str, ...] = ()

@@ -108,13 +108,13 @@ class LinkRunner:
     def numbers(self) -> Mapping[str, tuple[str, float]]:
         """For the metrics, over all links."""
         return {
-            "counter_sourced_total": (
+            "sourced_messages_total": (
                 "Messages that the agent read from sources.",
                 self.sourcing.moved,
             ),
-            "counter_events_published_total": (
+            "published_values_total": (
                 "Events that publish values of counters.",
                 self.publishing.published,
             ),
-            "counter_pushes_total": ("Changes that the agent pushed to NATS.", self.pushing.sent),
+            "pushed_changes_total": ("Changes that the agent pushed to NATS.", self.pushing.sent),
         }

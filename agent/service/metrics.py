@@ -109,7 +109,7 @@ class _WatchReader:
         watches = self._read()
         shown = [(name, watches[name]) for name in sorted(watches)[:MOST_WATCHES]]
         figures = [(name, one.figure) for name, one in shown if one.figure is not None]
-        known = [(name, at) for name, one in shown if (at := one.updated_at) is not None]
+        answered = [(name, at) for name, one in shown if (at := one.answered_at) is not None]
         yield _gauge(
             "watch_value", "The number of a watch.", "watch", ((n, f.value) for n, f in figures)
         )
@@ -139,9 +139,9 @@ class _WatchReader:
         )
         yield _gauge(
             "watch_last_success_timestamp_seconds",
-            "Time of the newest number of a watch, in Unix seconds.",
+            "Time of the newest answer of a relay to a watch's question, in Unix seconds.",
             "watch",
-            known,
+            answered,
         )
         left_out = max(0, len(watches) - MOST_WATCHES)
         yield GaugeMetricFamily(

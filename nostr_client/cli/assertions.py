@@ -11,6 +11,7 @@ import click
 
 from nostr_client.cli.entry import FAILURE, NO_RELAY, OK, CommandGroup, run_async
 from nostr_client.cli.key import KEY_VARIABLE, key_file_option, key_text, optional_signer
+from nostr_client.cli.names import root_with_key, with_keys
 from nostr_client.cli.output import (
     console,
     json_option,
@@ -144,6 +145,9 @@ def publish(
     ranked = ("rank",) if how["root"] else ()
     options = CardOptions(personal=frozenset((*how["personal"], *ranked)), step=how["step"] / 100)
     options.check()
+    if how["followed_by"]:
+        (how["followed_by"],) = with_keys([how["followed_by"]], network)
+    how["root"] = root_with_key(how["root"], network)
     tables = _tables(file, subjects, how)
     named = [] if tables else [*map(subject_of, subjects), *_listed(file)]
     if not (tables or named or how["everything"] or how["followed_by"] or how["watches"]):

@@ -15,6 +15,7 @@ from nostr_client.cli.count_overlap import overlap_fields, overlap_option, show_
 from nostr_client.cli.entry import run_async
 from nostr_client.cli.filteroptions import Conditions, filter_options
 from nostr_client.cli.key import key_file_option, optional_signer
+from nostr_client.cli.names import conditions_with_keys, root_with_key, with_keys
 from nostr_client.cli.output import console, json_option, plain_table, print_json, say, waiting
 from nostr_client.cli.place import store_option
 from nostr_client.cli.questions import (
@@ -32,7 +33,6 @@ from nostr_client.cli.questions import (
     relay_choice,
     trust_option,
     trusted_option,
-    with_keys,
     within_option,
 )
 from nostr_client.cli.relays import (
@@ -283,6 +283,9 @@ def count(
     if within is not None and (how["store"] is None or not how["read"]):
         raise click.UsageError("--within needs --store PATH with follow lists, and reads events")
     named = with_keys([*targets, *(line for _, line in listed(file))], how["network"])
+    conditions = conditions_with_keys(conditions, how["network"])
+    within = root_with_key(within, how["network"])
+    providers = tuple(with_keys(providers, how["network"]))
     asked: list[str | None] = [*named] if named else [None]
     queries = [asked_query(what, one, conditions) for one in asked]
     if by_content:
@@ -411,7 +414,7 @@ def _client(
         trusted=trusted,
         store=store,
         keep_events=keep_events,
-        choice=relay_choice(indexers, denied, most, monitors),
+        choice=relay_choice(indexers, denied, most, with_keys(monitors, network)),
         signer=optional_signer(key_file),
     )
 

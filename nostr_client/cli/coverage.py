@@ -18,6 +18,7 @@ from nostr_client.cli.coverage_kept import (
 )
 from nostr_client.cli.entry import FAILURE, NO_RELAY, OK, run_async
 from nostr_client.cli.key import key_file_option, optional_signer
+from nostr_client.cli.names import with_keys
 from nostr_client.cli.output import console, json_option, plain_table, print_json, say, waiting
 from nostr_client.cli.parameters import TimeParameter
 from nostr_client.cli.place import StoreOrAgent, place_option
@@ -28,7 +29,6 @@ from nostr_client.cli.questions import (
     max_events_option,
     most_option,
     relay_choice,
-    with_keys,
 )
 from nostr_client.cli.relays import network_options, relay_option
 from nostr_client.codecs.display import plural

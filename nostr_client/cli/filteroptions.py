@@ -37,6 +37,14 @@ _OPTIONS = (
         help="Match this tag, such as e=ID.",
     ),
     click.option(
+        "-e", "events", metavar="ID", multiple=True,
+        help="Match events that name this event: as --tag e=ID.",
+    ),
+    click.option(
+        "-p", "people", metavar="KEY", multiple=True,
+        help="Match events that name this person: as --tag p=KEY.",
+    ),
+    click.option(
         "--since", metavar="TIME", type=TimeParameter(),
         help='Match from this time on: a date, "2 weeks ago", 3d, or Unix seconds.',
     ),
@@ -60,6 +68,8 @@ class Conditions(NamedTuple):
     authors: Sequence[str] = ()
     kinds: Sequence[int] = ()
     tags: Sequence[str] = ()
+    events: Sequence[str] = ()
+    people: Sequence[str] = ()
     since: int | None = None
     until: int | None = None
     search: str | None = None
@@ -68,7 +78,7 @@ class Conditions(NamedTuple):
     @property
     def given(self) -> bool:
         """Whether any of them was given."""
-        return any(value not in (None, ()) for value in self)
+        return any(value not in (None, (), []) for value in self)
 
     def optional(self) -> list[Filter]:
         """As `chosen`, and an empty list if no option was given."""
@@ -93,7 +103,8 @@ class Conditions(NamedTuple):
             "authors": [decode_pubkey(text) for text in self.authors],
             "kinds": list(self.kinds),
         }
-        named = _tags(self.tags)
+        short = [*(f"e={id}" for id in self.events), *(f"p={key}" for key in self.people)]
+        named = _tags([*self.tags, *short])
         bounds = {name: getattr(self, name) for name in ("since", "until", "search", "limit")}
         given = {name: value for name, value in bounds.items() if value is not None}
         return [_with(one, lists, named, given) for one in whole or [Filter()]]

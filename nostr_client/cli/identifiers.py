@@ -50,7 +50,7 @@ def nprofile(key: str, relays: tuple[str, ...]) -> None:
     """Print the nprofile of KEY: a key, with relays."""
     from nostr_client.codecs import nip19
 
-    click.echo(nip19.Profile(nip19.decode_pubkey(key), relays).encode())
+    click.echo(nip19.Profile(nip19.decode_pubkey(key), _relays(relays)).encode())
 
 
 @encode.command()
@@ -65,7 +65,7 @@ def nevent(id: str, author: str | None, kind: int | None, relays: tuple[str, ...
     from nostr_client.codecs import nip19, typed
 
     by = None if author is None else nip19.decode_pubkey(author)
-    click.echo(nip19.EventPointer(typed.event_id(id), relays, by, kind).encode())
+    click.echo(nip19.EventPointer(typed.event_id(id), _relays(relays), by, kind).encode())
 
 
 @encode.command()
@@ -74,14 +74,31 @@ def nevent(id: str, author: str | None, kind: int | None, relays: tuple[str, ...
 def naddr(address: str, relays: tuple[str, ...]) -> None:
     """Print the naddr of an address: kind, author and `d` tag, with relays."""
     from nostr_client.codecs import nip19
+    from nostr_client.codecs.kinds import is_addressable, is_replaceable
     from nostr_client.errors import InvalidIdentifier
 
     found = nip19.event_or_address(address)
     kind, _, rest = found.partition(":")
     if not rest:
         raise InvalidIdentifier(f"{address} is an event, not an address: encode nevent takes it")
+    if not (is_addressable(int(kind)) or is_replaceable(int(kind))):
+        raise InvalidIdentifier(f"{address}: events of kind {kind} have no address, only an id")
     pubkey, _, identifier = rest.partition(":")
-    click.echo(nip19.Address(int(kind), pubkey, identifier, relays).encode())
+    click.echo(nip19.Address(int(kind), pubkey, identifier, _relays(relays)).encode())
+
+
+def _relays(urls: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the hints as they are. Raises InvalidRelayURL for one that is no relay's URL."""
+    from nostr_client.codecs.relay_url import normalize
+    from nostr_client.errors import InvalidRelayURL, clip
+
+    for url in urls:
+        if not url.lower().startswith(("ws://", "wss://")):
+            raise InvalidRelayURL(
+                f"--hint {clip(url, 60)}: a relay's URL begins with wss:// or ws://"
+            )
+        normalize(url)
+    return urls
 
 
 @click.command()

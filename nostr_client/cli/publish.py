@@ -10,6 +10,7 @@ import click
 
 from nostr_client.cli.entry import FAILURE, NO_RELAY, OK, TIMEOUT, run_async
 from nostr_client.cli.key import key_file_option, load_signer, optional_signer
+from nostr_client.cli.names import tags_with_keys
 from nostr_client.cli.output import console, json_option, plain_table, print_json, say
 from nostr_client.cli.parameters import UserPath, read_given
 from nostr_client.cli.relays import (
@@ -85,7 +86,8 @@ def publish(
         if file is not None:
             raise click.UsageError("give FILE or --content, not both")
         own = load_signer(key_file)
-        events, signer = [_signed(content, kind, tags, own)], own
+        found = tags_with_keys(tags, network)
+        events, signer = [_signed(content, kind, found, own)], own
     else:
         if tags:
             raise click.UsageError(

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 
 import click
 
-from nostr_client.cli.entry import run_async
 from nostr_client.cli.output import say
 from nostr_client.cli.parameters import Duration, UserPath, read_given
 from nostr_client.count import QueryName
@@ -16,10 +15,8 @@ from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:
     from nostr_client.cli.filteroptions import Conditions
-    from nostr_client.codecs.nip05 import NamedPerson
     from nostr_client.count import Query
     from nostr_client.network.outbox import RelayChoice
-    from nostr_client.options import Options
 
 INDEXERS_VARIABLE = "NOSTR_TALLY_INDEXERS"
 
@@ -199,32 +196,6 @@ def asked_query(what: str | None, target: str | None, conditions: Conditions) ->
         for warning in nip19.read(target).warnings:
             say(f"nostr-client: {nip19.named(target)}: {warning}")
     return query
-
-
-def with_keys(targets: Sequence[str], network: Options) -> list[str]:
-    """Return the targets with an npub in place of each name at a domain (NIP-05).
-
-    stderr has the key of each name, as the domain alone says whose it is. Raises NetworkError,
-    ProtocolError, and InvalidIdentifier if a domain does not know the name.
-    """
-    from nostr_client.codecs import nip05, nip19
-
-    people = {text: nip05.read_name(text) for text in targets if nip05.is_name(text)}
-    if not people:
-        return list(targets)
-    keys = dict(zip(people, run_async(_keys(list(people.values()), network)), strict=True))
-    npubs = {text: nip19.PublicKey(key).encode() for text, key in keys.items()}
-    for text, npub in npubs.items():
-        say(f"nostr-client: {people[text]} is {npub}, as {people[text].domain} says")
-    return [npubs.get(text, text) for text in targets]
-
-
-async def _keys(people: Sequence[NamedPerson], network: Options) -> list[str]:
-    from nostr_client.network.names import key_of
-    from nostr_client.network.pool import RelayPool
-
-    async with RelayPool(options=network) as pool:
-        return [await key_of(one, pool.transport()) for one in people]
 
 
 def relay_choice(

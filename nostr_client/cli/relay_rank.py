@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from nostr_client.cli.entry import NO_RELAY, OK, run_async
+from nostr_client.cli.names import with_keys
 from nostr_client.cli.output import json_option, print_json, print_table, say
 from nostr_client.cli.place import StoreOrAgent, store_option
 from nostr_client.cli.questions import (
@@ -18,7 +19,6 @@ from nostr_client.cli.questions import (
     monitor_option,
     most_option,
     relay_choice,
-    with_keys,
 )
 from nostr_client.cli.relays import network_options, timeout_option
 
@@ -73,6 +73,7 @@ def rank_relays(
         raise click.UsageError("give --indexer, where the target's relay list is looked up")
     if target is not None:
         (target,) = with_keys([target], how["network"])
+        how["monitors"] = with_keys(how["monitors"], how["network"])
     ranking = _rank(StoreOrAgent(store).there, what, target, **how)
     chosen, ranked, refused = run_async(ranking)
     if as_json:

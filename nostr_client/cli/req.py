@@ -10,6 +10,7 @@ import click
 from nostr_client.cli.entry import run_async
 from nostr_client.cli.filteroptions import Conditions, limited_filter_options
 from nostr_client.cli.key import key_file_option, optional_signer
+from nostr_client.cli.names import conditions_with_keys
 from nostr_client.cli.output import follow_option, say
 from nostr_client.cli.relays import (
     chosen_relays,
@@ -59,7 +60,7 @@ def req(
     """
     from nostr_client.client import NostrClient
 
-    filters = conditions.chosen()
+    filters = conditions_with_keys(conditions, network).chosen()
     urls = chosen_relays(relays)
     signer = optional_signer(key_file)
     client = NostrClient(urls, timeout=timeout, signer=signer, options=network)
@@ -164,7 +165,7 @@ def _lacking(source: SubscriptionSource) -> list[str]:
 
     lacking = []
     if source.tally.hint is Hint.MORE and all(one.limit is None for one in source.filters):
-        lacking.append("it has more events than it sent: ask again with --until")
+        lacking.append("it has more events than it sent: read on to its end with --paginate")
     if source.tally.malformed:
         lacking.append(f"{plural(source.tally.malformed, 'frame')} could not be read")
     return lacking

@@ -10,6 +10,7 @@ import click
 from nostr_client.cli.entry import FAILURE, NO_RELAY, OK, TIMEOUT, CommandGroup, run_async
 from nostr_client.cli.filteroptions import Conditions, filter_options
 from nostr_client.cli.key import key_file_option, optional_signer
+from nostr_client.cli.names import conditions_with_keys
 from nostr_client.cli.output import console, json_option, plain_table, print_json, say
 from nostr_client.cli.parameters import Seconds
 from nostr_client.cli.place import StoreOrAgent, place_option, store_option
@@ -252,7 +253,7 @@ def run(
     from nostr_client.sync.options import SyncOptions
 
     urls = chosen_relays(relays)
-    question = _question(conditions, filter_event)
+    question = _question(conditions_with_keys(conditions, network), filter_event)
     path = place.there if moving["direction"] == "up" else place.path
     signer = optional_signer(key_file)
     client = NostrClient(urls, store=path, signer=signer, options=network)
@@ -382,7 +383,7 @@ def mirror(
     from nostr_client.client import NostrClient
     from nostr_client.codecs.filters import Filter
 
-    asked = conditions.optional() or [Filter()]
+    asked = conditions_with_keys(conditions, network).optional() or [Filter()]
     client = NostrClient(store=store, signer=optional_signer(key_file), options=network)
     report = run_async(_mirror(client, asked, (first, second), not as_json, moving))
     if as_json:

@@ -14,6 +14,7 @@ from nostr_client.cli import series
 from nostr_client.cli.count_overlap import overlap_fields, overlap_option, show_overlap
 from nostr_client.cli.entry import CommandGroup, run_async
 from nostr_client.cli.filteroptions import Conditions, filter_options
+from nostr_client.cli.names import conditions_with_keys, root_with_key, with_keys
 from nostr_client.cli.output import (
     console,
     json_option,
@@ -32,7 +33,6 @@ from nostr_client.cli.questions import (
     provider_option,
     trust_option,
     trusted_option,
-    with_keys,
     within_option,
 )
 from nostr_client.cli.relays import proxy_option, relay_option
@@ -98,7 +98,7 @@ _OPTIONS = (
 )  # fmt: skip
 
 
-_FIELDS = ("relays", "excluded", "trusted", "live", "keep", "merged", "providers")
+_FIELDS = ("relays", "excluded", "trusted", "live", "keep", "merged")
 """Fields of a watch that are set directly from options."""
 
 
@@ -123,9 +123,10 @@ def _definition(command: F) -> F:
         from nostr_client.options import ConnectionOptions, Options
         from nostr_client.watch import INTERVAL, Watch
 
+        network = Options(connection=ConnectionOptions(proxy=proxy))
         if target is not None:
-            network = Options(connection=ConnectionOptions(proxy=proxy))
             (target,) = with_keys([target], network)
+        conditions = conditions_with_keys(conditions, network)
         asked = asked_query(what, target, conditions)
         made = Watch(
             name=name,
@@ -134,8 +135,9 @@ def _definition(command: F) -> F:
             filters=tuple(one.to_dict() for one in asked.filters) if conditions.given else (),
             interval=duration(INTERVAL if interval is None else interval),
             policy=trust,
-            within=within or "",
+            within=root_with_key(within, network) or "",
             alerts=tuple(map(_alert, alerts)),
+            providers=tuple(with_keys(given.pop("providers"), network)),
             **{name: given.pop(name) for name in _FIELDS},
         )
         made.check()  # check before a store is created for it

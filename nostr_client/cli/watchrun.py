@@ -12,6 +12,7 @@ import click
 from nostr_client.cli import series
 from nostr_client.cli.entry import NO_RELAY, run_async
 from nostr_client.cli.key import key_file_option, optional_signer
+from nostr_client.cli.names import with_keys
 from nostr_client.cli.output import json_option, once_option, print_json, say
 from nostr_client.cli.place import RunningAgent, StoreOrAgent, agent_at, place_option
 from nostr_client.cli.questions import (
@@ -88,6 +89,7 @@ def run(
     from nostr_client.cli.gc_tuning import prepare_for_long_runs
 
     prepare_for_long_runs()
+    how["monitors"] = with_keys(how["monitors"], how["network"])
     running = _run(place, names, once, as_json, _Asked(relays, keep_events, how))
     ctx.exit(worst_code(run_async(running)))
 

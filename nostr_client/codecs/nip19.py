@@ -15,6 +15,7 @@ import msgspec
 
 from nostr_client.codecs import bech32
 from nostr_client.codecs.kinds import MAX_KIND
+from nostr_client.codecs.nip05 import is_name
 from nostr_client.errors import InvalidIdentifier, clip
 
 if TYPE_CHECKING:
@@ -224,6 +225,8 @@ def read(text: str, what: str = ANY) -> ParsedIdentifier:
     Raises InvalidIdentifier, which shows the text and says that the text is not `what`. The error
     never shows a secret key.
     """
+    if is_name(text):
+        raise InvalidIdentifier(f"{named(text)} is not {what}: {_A_NAME}")
     try:
         bare = identifier_in(text)
         if looks_hex(bare):
@@ -235,6 +238,12 @@ def read(text: str, what: str = ANY) -> ParsedIdentifier:
         secret = "a secret key, which belongs nowhere but in your signer"
         raise InvalidIdentifier(f"{named(text)} is not {what} (it is {secret})")
     return ParsedIdentifier(found, warnings)
+
+
+_A_NAME: Final = (
+    "it is a name at a domain (NIP-05), which commands that ask relays look up, such as "
+    "`nostr-client count followers NAME`"
+)
 
 
 def decode_pubkey(text: str) -> str:

@@ -10,7 +10,7 @@ from nostr_client.errors import InvalidInput, clip
 
 IN_WORDS: Final = (
     "a time: Unix seconds, a date such as 2026-01-31 or 2026-01-31T12:00Z, `yesterday`, "
-    "`2 weeks ago`, or 90m, 12h, 3d, 2w before now"
+    "`2 weeks ago`, `last week`, or 90m, 12h, 3d, 2w, 6mo, 1y before now"
 )
 
 DAY: Final = 86_400
@@ -18,10 +18,10 @@ _UNITS: Final = {
     "second": 1, "minute": 60, "hour": 3600, "day": DAY, "week": 7 * DAY, "month": 30 * DAY,
     "year": 365 * DAY,
 }  # fmt: skip
-_SHORT: Final = {"s": 1, "m": 60, "h": 3600, "d": DAY, "w": 7 * DAY}
-_WORDS: Final = re.compile(rf"(\d{{1,9}}|an?) ({'|'.join(_UNITS)})s?(?: ago)?")
-_LETTER: Final = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)([smhdw])(?: ago)?")
-_SECONDS: Final = re.compile(r"\d{1,16}")
+_SHORT: Final = {"s": 1, "m": 60, "h": 3600, "d": DAY, "w": 7 * DAY, "mo": 30 * DAY, "y": 365 * DAY}
+_WORDS: Final = re.compile(rf"(\d{{1,9}}|an?|last) ({'|'.join(_UNITS)})s?(?: ago)?")
+_LETTER: Final = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)(mo|[smhdwy])(?: ago)?")
+_NUMBER: Final = re.compile(r"[0-9]+")
 _NAMED: Final = {"now": 0, "today": 0, "yesterday": DAY}
 
 
@@ -32,8 +32,8 @@ def time_of(text: str, now: float) -> int:
     and `yesterday` begin at midnight UTC. Raises InvalidInput.
     """
     plain = " ".join(text.lower().split())
-    if _SECONDS.fullmatch(plain):
-        return int(plain)
+    if _NUMBER.fullmatch(plain):
+        return _of_number(plain)
     if plain in _NAMED:
         at = int(now) - _NAMED[plain]
         return at if plain == "now" else at // DAY * DAY
@@ -41,9 +41,22 @@ def time_of(text: str, now: float) -> int:
     return _of_date(text.strip()) if ago is None else max(0, int(now - ago))
 
 
+def _of_number(plain: str) -> int:
+    """Unix seconds, which have ten digits since 2001, or 0 for the beginning of time.
+
+    Any other number is meant otherwise: as a year, a date, a duration or milliseconds.
+    """
+    if plain != "0" and (len(plain) != 10 or plain[0] == "0"):
+        raise InvalidInput(
+            f"{clip(plain, 60)!r} is not {IN_WORDS}: Unix seconds have ten digits, a date has "
+            "dashes, and a duration has a unit"
+        )
+    return int(plain)
+
+
 def _ago(plain: str) -> float | None:
     if words := _WORDS.fullmatch(plain):
-        number = 1 if words[1].startswith("a") else int(words[1])
+        number = int(words[1]) if words[1].isdecimal() else 1
         return number * _UNITS[words[2]]
     if letter := _LETTER.fullmatch(plain):
         return float(letter[1]) * _SHORT[letter[2]]

@@ -112,7 +112,9 @@ class StreamConfig(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     subjects: tuple[str, ...] = ()
     description: str = ""
     allow_msg_counter: bool = False
-    allow_direct: bool = False
+    allow_direct: bool | None = None
+    """Whether a server answers reads by direct get, which its counters need. None: as
+    `allow_msg_counter`; the made value is never None."""
     allow_atomic: bool = False
     retention: str = "limits"
     discard: str = "old"
@@ -144,6 +146,10 @@ class StreamConfig(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     other: dict[str, Any] = {}
     """Further fields of the API, unchanged."""
 
+    def __post_init__(self) -> None:
+        if self.allow_direct is None:
+            msgspec.structs.force_setattr(self, "allow_direct", self.allow_msg_counter)
+
     @classmethod
     def from_api(cls, config: Mapping[str, Any]) -> StreamConfig:
         """Return the configuration in a JSON object of the API.
@@ -152,7 +158,7 @@ class StreamConfig(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
         type.
         """
         try:
-            known = _with_other(config, cls)
+            known = {"allow_direct": False} | _with_other(config, cls)
             known["sources"] = [_with_other(s, SourceConfig) for s in config.get("sources") or ()]
             if config.get("mirror"):
                 known["mirror"] = _with_other(config["mirror"], SourceConfig)
@@ -163,6 +169,8 @@ class StreamConfig(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     def to_api(self) -> dict[str, Any]:
         """Return the JSON object of the API, without fields that have their default."""
         found: dict[str, Any] = msgspec.to_builtins(self)
+        if not self.allow_direct:
+            del found["allow_direct"]
         for part in (found, *found.get("sources", ()), found.get("mirror") or {}):
             part |= part.pop("other", {})
         return found

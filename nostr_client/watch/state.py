@@ -73,6 +73,13 @@ class Watched:
         return self.relays.keys() - self.watch.left_out
 
     @property
+    def answered_at(self) -> float | None:
+        """When a relay that counts was last asked with an answer; None if none ever answered."""
+        return max(
+            (self.answered[url] for url in self.counted if url in self.answered), default=None
+        )
+
+    @property
     def was_asked(self) -> bool:
         """Whether each relay was asked once."""
         return self.tried.issuperset(self.relays)

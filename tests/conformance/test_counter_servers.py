@@ -242,6 +242,22 @@ async def test_old_servers_are_refused_or_used_with_care(monkeypatch: pytest.Mon
             await JetStreamCounterStore.connect(server.url)
 
 
+async def test_counters_are_readable_unless_a_stream_refuses_direct_get() -> None:
+    """A configuration says it where nobody does; what a server leaves out is its own no."""
+    config = StreamConfig(name="D", subjects=("d.*",), allow_msg_counter=True)
+    assert config.allow_direct is True
+    assert StreamConfig(name="D").allow_direct is False
+    plain = {"name": "D", "subjects": ("d.*",), "allow_msg_counter": True}
+    assert StreamConfig.from_api(plain).allow_direct is False
+    assert StreamConfig.from_api(plain).to_api() == plain
+    assert config.to_api() == plain | {"allow_direct": True}
+    with running_server() as server:
+        async with await JetStreamCounterStore.connect(server.url) as store:
+            assert (await store.create_stream(config)).config.allow_direct is True
+            await (await store.counters("D")).add("d.x", 2)
+            assert await (await store.counters("D")).load("d.x") == 2
+
+
 async def test_a_stream_without_direct_get_is_not_bound() -> None:
     from msgspec.structs import replace
 

@@ -22,6 +22,7 @@ from tests.docs.blocks import ANY_FENCE, FENCE, ROOT, SHELL, Block, blocks, docu
 from tests.docs.pages import CANNOT_RUN
 from tests.docs.test_pages import file_name
 from tests.faulty_relay import FaultyRelay
+from tests.nats_peer import running_server
 from tests.running import as_on_a_terminal
 from tests.worlds import TARGET, Sketches, follow
 from tui.cli import cli as tui_cli
@@ -93,6 +94,23 @@ async def test_python_blocks_run_as_scripts(block: Block, tmp_path: Path) -> Non
             rest, _ = await process.communicate()
     ended = -signal.SIGINT if block.mark == "stays" else 0
     assert process.returncode == ended, (first + rest).decode()
+
+
+async def test_the_program_of_counters_runs_on_nats_as_its_page_says(tmp_path: Path) -> None:
+    (first, _) = (b for b in blocks("python") if b.page == "docs/how-to/counters-alone.md")
+    page = (ROOT / first.page).read_text("utf-8")
+    use, instead = re.search(r"use `([^`]+)`\s+instead of `([^`]+)`", page).groups()
+    assert first.text.count(instead) == 1
+    text = first.text.replace(instead, use).replace("SqliteCounterStore", "JetStreamCounterStore")
+    with running_server() as server:
+        script = tmp_path / "script.py"
+        script.write_text(text.replace("nats://127.0.0.1:4222", server.url), "utf-8")
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, str(script), cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)},
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+        )  # fmt: skip
+        output, _ = await process.communicate()
+    assert output == b"3\n"
 
 
 @where("block", blocks("toml"), ids=lambda block: block.where)

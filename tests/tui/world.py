@@ -53,6 +53,7 @@ def watch(
     told = {
         "unit": "distinct_authors",
         "updated_at": None if figure is None else NOW - age,
+        "answered_at": None if figure is None else NOW - age,
         "asked": 6,
         "answered": 0 if figure is None else 5,
         "changes": {},

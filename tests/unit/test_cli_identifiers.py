@@ -47,6 +47,25 @@ def test_there_and_back(
     assert json.loads(out(capsys, "decode", f"https://njump.me/{text}")) == fields
 
 
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("nprofile", KEY, "--hint", "http://x.example"), "http://x.example"),
+        (("nevent", ID, "--hint", "x"), "x"),
+        (("naddr", f"30023:{KEY}:a", "--hint", "https://x.example"), "https://x.example"),
+        (("naddr", f"1:{KEY}:"), "kind 1 have no address"),
+        (("naddr", f"20001:{KEY}:a"), "kind 20001 have no address"),
+    ],
+)
+def test_what_no_client_could_follow_is_refused(
+    words: tuple[str, ...], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(("encode", *words)) == 2
+    said = capsys.readouterr()
+    assert not said.out
+    assert why in said.err
+
+
 def test_forms_are_turned_into_each_other(capsys: pytest.CaptureFixture[str]) -> None:
     npub = out(capsys, "encode", "npub", KEY)
     assert out(capsys, "encode", "npub", out(capsys, "encode", "nprofile", npub)) == npub

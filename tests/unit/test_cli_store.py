@@ -76,7 +76,7 @@ def test_export_is_jsonl_in_the_order_of_time(path: Path, lines: list[str]) -> N
     done = run_cli("export", "--store", path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == lines
-    some = run_cli("export", "--store", path, "--since", "4", "--until", "5")
+    some = run_cli("export", "--store", path, "--filter", '{"since":4,"until":5}')
     assert some.stdout.splitlines() == lines[4:6]
 
 

@@ -44,8 +44,8 @@ FORMER = {"change", "create", "delete", "edit", "explain", "info", "load", "rm",
 
 FILTER_OPTIONS = {
     "--filter": "filters", "--id": "ids", "--author": "authors", "-a": "authors",
-    "--kind": "kinds", "-k": "kinds", "--tag": "tags", "-t": "tags", "--since": "since",
-    "--until": "until", "--search": "search",
+    "--kind": "kinds", "-k": "kinds", "--tag": "tags", "-t": "tags", "-e": "events",
+    "-p": "people", "--since": "since", "--until": "until", "--search": "search",
 }  # fmt: skip
 
 

@@ -28,6 +28,9 @@ MIDNIGHT = 1_780_000_000 // DAY * DAY
         ("  2  Weeks   AGO ", 1_780_000_000 - 14 * DAY),
         ("an hour ago", 1_780_000_000 - 3600),
         ("1 month", 1_780_000_000 - 30 * DAY),
+        ("last week", 1_780_000_000 - 7 * DAY),
+        ("2mo", 1_780_000_000 - 60 * DAY),
+        ("1y ago", 1_780_000_000 - 365 * DAY),
         ("3d", 1_780_000_000 - 3 * DAY),
         ("1.5h ago", 1_780_000_000 - 5400),
         ("900 years ago", 0),
@@ -46,6 +49,14 @@ def test_a_time(text: str, at: int) -> None:
 )
 def test_what_is_no_time(text: str) -> None:
     with pytest.raises(InvalidInput):
+        time_of(text, NOW)
+
+
+@pytest.mark.parametrize(
+    "text", ["2026", "20260131", "90", "0000000012", "1769817600000", "9" * 40]
+)
+def test_a_number_that_is_meant_otherwise_is_no_time(text: str) -> None:
+    with pytest.raises(InvalidInput, match="ten digits"):
         time_of(text, NOW)
 
 

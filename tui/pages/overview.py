@@ -408,7 +408,9 @@ class Overview(Page):
     def _age(self, one: WatchState, now: float) -> tuple[str, str]:
         if one.updated_at is None:
             return "new", "dim"
-        old = now - one.updated_at
+        if one.answered_at is None:
+            return "-", "warn"
+        old = now - one.answered_at
         return format.age(old), "dim" if old < 7200 else "warn"
 
     def _missing(self) -> str:

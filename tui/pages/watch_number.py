@@ -104,7 +104,8 @@ class WatchNumber(Vertical):
         lines.append(self._changes(one))
         if young := self._young(one):
             lines.append(young)
-        age = "not yet" if one.updated_at is None else f"{format.age(now - one.updated_at)} ago"
+        at = one.answered_at
+        age = "not yet" if at is None else f"{format.age(now - at)} ago"
         lines.append(Content(f"counted {age}, {one.answered}/{plural(one.asked, 'relay')}"))
         lines.append(
             Content.from_markup("[$foreground-muted]$query, every $every$live[/]", **_rhythm(one))

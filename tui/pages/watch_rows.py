@@ -68,7 +68,7 @@ def rank(one: WatchState, sort: str) -> Any:
         case "1h" | "1d" | "1w":
             return -one.changes.get(sort, -(2**63))
         case "age":
-            return -(one.updated_at or 0.0)
+            return -(one.answered_at or 0.0)
         case "relays":
             return one.answered / max(1, one.asked)
         case "warnings":

@@ -37,9 +37,9 @@ def test_each_watch_has_its_number_and_how_sure_it_is() -> None:
     bound = schema.Figure(value=12, low=10, high=None, exact=False, lower_bound=True)
     exact = schema.Figure(value=3, low=3, high=3, exact=True, lower_bound=False)
     watches = {
-        "a": state("a", bound, answered=2, updated_at=99.5),
-        "b": state("b", exact, answered=1, updated_at=100.0),
-        "c": state("c", None),
+        "a": state("a", bound, answered=2, updated_at=100.0, answered_at=99.5),
+        "b": state("b", exact, answered=1, updated_at=100.0, answered_at=100.0),
+        "c": state("c", None, updated_at=100.0),
     }
     found = samples(Metrics(dict, tuple, lambda: watches, lambda: {"s": 7.5}).text())
     assert found["nostr_agent_watch_value", "a"] == 12
@@ -93,6 +93,29 @@ direction = "down"
         names_are_prometheus(await agent.client.metrics())
 
 
+async def test_a_merge_without_an_answer_is_no_success(tmp_path: Path) -> None:
+    """Not of a relay that never answered, nor of one that went away."""
+    config = "".join(
+        f'[[watches]]\nname = "{name}"\nquery = "followers"\ntarget = "{TARGET}"\n{relays}'
+        for name, relays in (("w", ""), ("dead", 'relays = ["ws://127.0.0.1:1"]\n'))
+    )
+    async with (
+        FaultyRelay(events=[follow(1)]) as relay,
+        an_agent(tmp_path, [relay.url], config) as agent,
+    ):
+        last = "nostr_agent_watch_last_success_timestamp_seconds"
+        await agent.until(lambda one: one.updated_at is not None, "dead")
+        before = await agent.until(lambda one: one.answered_at is not None, "w")
+        found = samples(await agent.client.metrics())
+        assert found["nostr_agent_watch_relays_answered", "dead"] == 0
+        assert (last, "dead") not in found
+        await relay.stop()
+        await agent.client.ask_watch("w")
+        await agent.until(lambda one: one.answered == 0 and one.updated_at > before.updated_at, "w")
+        found = samples(await agent.client.metrics())
+        assert found[last, "w"] == before.answered_at
+
+
 def names_are_prometheus(text: str) -> None:
     """Base units at the end, `_total` for counters alone, and help for each."""
     for family in text_string_to_metric_families(text):
@@ -102,6 +125,7 @@ def names_are_prometheus(text: str) -> None:
         if "haracter" in family.documentation:
             assert "bytes" not in family.name
         if family.type == "counter":
+            assert "counter" not in family.name.split("_")
             assert all(s.name.endswith(("_total", "_created")) for s in family.samples)
         else:
             assert not family.name.endswith("_total")

@@ -89,7 +89,7 @@ async def test_what_is_counted_offline_arrives_once(
         await agent.client.confirm_link(LINK)
         assert not (await reaches(agent, "ok", moved=2)).confirmable
         metrics = await agent.service.backend.metrics()
-        assert "nostr_agent_counter_pushes_total 2.0" in metrics
+        assert "nostr_agent_pushed_changes_total 2.0" in metrics
         with pytest.raises(ApiError, match="waits for no confirmation"):
             await agent.client.confirm_link(LINK)
 

@@ -147,7 +147,7 @@ def test_the_nameless_are_the_number_less_those_with_names() -> None:
     assert unnamed(estimate, 95) == Figure(value=5, low=0, high=15)
     assert unnamed(Figure.at_least(50), 40) == Figure.at_least(10)
     assert unnamed(estimate, 40, 20) == Figure(value=40, low=30, high=70)
-    words = "without names, from registers alone: about 5 (0 to 15) more"
+    words = "without names, from registers alone: about 5 (0 to 15) other people"
     assert People(since=0, people=(), unnamed=unnamed(estimate, 95)).nameless == words
     assert People(since=0, people=(), unnamed=unnamed(estimate, 110)).nameless == ""
 
