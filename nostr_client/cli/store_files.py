@@ -54,7 +54,9 @@ def import_(files: tuple[Path, ...], store: Path | None, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("target", metavar="[FILE]", required=False, type=UserPath(path_type=Path))
+@click.argument(
+    "target", metavar="[FILE]", required=False, type=UserPath(path_type=Path, allow_dash=True)
+)
 @click.option(
     "--format",
     "form",
@@ -74,6 +76,8 @@ def export(
 ) -> None:
     """Write events into FILE, or as JSON lines to stdout, oldest first, then by id.
 
+    "-" is stdout. Nothing that exists is replaced.
+
     Without conditions: all events but private kinds (messages, drafts, wallets, application data,
     lists with private items). A filter with a limit is refused, as it selects the newest: use
     `store query`. SQLite is a copy with indexes and full text for any tool, and a second file
@@ -81,20 +85,28 @@ def export(
     """
     filters = conditions.optional()
     refuse_limits(filters, "export")
-    if target is None:
+    if target is None or str(target) == "-":
         if form not in (None, "jsonl"):
             raise click.UsageError(f"--format {form} goes into a FILE")
         say_held_back(run_async(_export(StoreOrAgent(store).path, filters, include_private)))
         return
-    from nostr_client.sync.event_files import form_of
-
-    wanted = form_of(target.name, form)
-    exporting = _export_sqlite if wanted == "sqlite" else _export_file
-    number, held_back = run_async(
-        exporting(StoreOrAgent(store).there, filters, include_private, target, wanted)
+    number, held_back = _export_to(
+        StoreOrAgent(store).there, filters, include_private, target, form
     )
     say(f"{plural(number, 'event')} in {target}")
     say_held_back(held_back)
+
+
+def _export_to(
+    path: Path, filters: Sequence[Filter], include_private: bool, target: Path, form: str | None
+) -> tuple[int, int]:
+    """Write a file or a folder; return how many events, and how many were held back."""
+    from nostr_client.sync.event_files import form_of
+
+    wanted = form_of(target.name, form)
+    if wanted == "sqlite":
+        return _export_sqlite(path, filters, include_private, target)
+    return run_async(_export_file(path, filters, include_private, target, wanted))
 
 
 def say_held_back(number: int) -> None:
@@ -150,27 +162,23 @@ async def _export_file(
     return number, events.held_back
 
 
-async def _export_sqlite(
-    path: Path, filters: Sequence[Filter], include_private: bool, target: Path, form: Form
+def _export_sqlite(
+    path: Path, filters: Sequence[Filter], include_private: bool, target: Path
 ) -> tuple[int, int]:
-    """Write a copy and its metadata for Datasette; return as `_export_file`."""
-    import json
+    """Write a copy and its description for Datasette; return as `_export_file`."""
     import time
 
-    from nostr_client.store.sql.copy import CopySelection, export_sqlite, metadata
+    from nostr_client.store.sql.copy import CopySelection, export_sqlite, new_description
 
-    ids, held_back = await _ids(path, filters, include_private)
-    with progress("exporting", None, "tables") as advance:
+    ids, held_back = run_async(_ids(path, filters, include_private))
+    chosen = CopySelection(ids, include_private)
+    with (
+        new_description(target, own=include_private),
+        progress("exporting", None, "tables") as advance,
+    ):
         number, left_out = export_sqlite(
-            path,
-            target,
-            CopySelection(ids, include_private),
-            int(time.time()),
-            lambda done, _: advance(done),
+            path, target, chosen, int(time.time()), lambda done, _: advance(done)
         )
-    described = metadata(target.stem, own=include_private)
-    text = json.dumps(described, indent=2, ensure_ascii=False)
-    target.with_name(f"{target.stem}.metadata.json").write_text(f"{text}\n", "utf-8")
     return number, held_back + left_out
 
 

@@ -135,6 +135,15 @@ def test_every_question_for_datasette_can_be_asked(copy: Path) -> None:
         assert set(table["columns"]) == columns
 
 
+@pytest.mark.parametrize("words", ["C++", "it's", '"x', "", "nostr:", "a  AND", "*", "NEAR("])
+def test_any_words_can_be_searched(copy: Path, words: str) -> None:
+    sql = QUERIES["search"][1]
+    with closing(sqlite3.connect(copy)) as conn:
+        found = conn.execute(sql, {"words": words}).fetchall()
+    for word in words.lower().replace('"', "").split():
+        assert all(word.strip("+*(:") in content.lower() for _, _, content in found)
+
+
 def test_another_database_is_read_back_as_an_error(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "x.db")) as conn:
         conn.execute("CREATE TABLE events (id)")
