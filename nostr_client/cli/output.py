@@ -14,6 +14,7 @@ from nostr_client.cli.parameters import UserPath
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import ProgressColumn, Task
     from rich.table import Column, Table
 
 _PIPE_WIDTH = 240
@@ -147,3 +148,29 @@ def waiting(message: str) -> Iterator[None]:
         return
     with out.status(message):
         yield
+
+
+@contextmanager
+def progress(what: str, total: int | None, unit: str = "events") -> Iterator[Callable[[int], None]]:
+    """Show a bar on stderr, only on a terminal, with the rate and the time left; the callable
+    receives the progress."""
+    from rich.progress import Progress
+
+    err = console(stderr=True)
+    columns = (*Progress.get_default_columns(), _rate(unit))
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda done: bar.update(task, completed=done)
+
+
+def _rate(unit: str) -> ProgressColumn:
+    """Return the column of the rate, which is not known before the second step."""
+    from rich.progress import ProgressColumn, TransferSpeedColumn
+    from rich.text import Text
+
+    class Rate(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            speed = task.finished_speed or task.speed
+            return Text("?" if speed is None else f"{speed:,.0f} {unit}/s")
+
+    return TransferSpeedColumn() if unit == "bytes" else Rate()

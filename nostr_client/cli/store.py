@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,23 +21,21 @@ from nostr_client.cli.output import (
     plain_table,
     print_json,
     print_table,
+    progress,
     say,
 )
-from nostr_client.cli.parameters import UserPath
 from nostr_client.cli.place import StoreOrAgent, store_option
-from nostr_client.cli.questions import include_private_option
 from nostr_client.codecs.display import moment, plural
 from nostr_client.errors import SchemaTooOld, StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
+    from pathlib import Path
 
     from nostr_client.codecs.filters import Filter
     from nostr_client.store.base import HotTarget, IndexStats, StoreStats, VerifyReport
     from nostr_client.store.migrate import Schema
     from nostr_client.store.sqlite import SqliteStore
-    from nostr_client.sync.event_files import Form
-    from nostr_client.sync.jsonl import ImportReport
 
 
 async def open_to_read(path: Path, migrations: Sequence[Schema] = ()) -> SqliteStore:
@@ -56,90 +52,22 @@ async def open_to_read(path: Path, migrations: Sequence[Schema] = ()) -> SqliteS
         return await SqliteStore.open(path, read_only=True, migrations=migrations)
 
 
-FURTHER = {"sql": CommandEntry("nostr_client.cli.sql:sql", "Query the store's views in SQL.")}
+FURTHER = {
+    "sql": CommandEntry("nostr_client.cli.sql:sql", "Query the store's views in SQL."),
+    "import": CommandEntry(
+        "nostr_client.cli.store_files:import_", 'Save the events of files; "-" is stdin.'
+    ),
+    "export": CommandEntry(
+        "nostr_client.cli.store_files:export",
+        "Write events into FILE, or as JSON lines to stdout, oldest first, then by id.",
+    ),
+}
 """Commands with their own module."""
 
 
 @click.group(cls=LazyGroup, entries=FURTHER)
 def store() -> None:
     """Import, export and query the local store."""
-
-
-@store.command("import")
-@click.argument(
-    "files",
-    metavar="FILE...",
-    nargs=-1,
-    required=True,
-    type=UserPath(path_type=Path, exists=True, allow_dash=True),
-)
-@store_option
-@json_option
-def import_(files: tuple[Path, ...], store: Path | None, as_json: bool) -> None:
-    """Save the events of files; "-" is stdin.
-
-    The first bytes of a file decide its format: JSONL, plain or compressed by gzip or zstd, Parquet
-    and folders of it, and SQLite that `export` wrote. JSON arrays and recorded EVENT frames are
-    read too. Every event is verified. Exit code 1 if a line is not a valid event; the reason and
-    the first line are printed, and all other events are saved. After an interruption, import again
-    to continue.
-    """
-    report = run_async(_import(StoreOrAgent(store).path, files))
-    if as_json:
-        print_json({**_fields(report), "stored": report.stored})
-    else:
-        _print_import(report)
-    click.get_current_context().exit(0 if report.whole else 1)
-
-
-@store.command()
-@click.argument("target", metavar="[FILE]", required=False, type=UserPath(path_type=Path))
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["jsonl", "parquet", "sqlite"]),
-    help="Write this format. Default, by the name: .jsonl, .jsonl.gz, .jsonl.zst, .parquet "
-    "(a folder), .sqlite.",
-)
-@store_option
-@filter_options
-@include_private_option
-def export(
-    target: Path | None,
-    form: str | None,
-    store: Path | None,
-    include_private: bool,
-    conditions: Conditions,
-) -> None:
-    """Write events into FILE, or as JSON lines to stdout, oldest first, then by id.
-
-    Without conditions: all events but private kinds (messages, drafts, wallets, application data,
-    lists with private items). A filter with a limit is refused, as it selects the newest: use
-    `store query`. SQLite is a copy with indexes and full text for any tool, and a second file
-    describes it for Datasette; it has claims, watches and counters only with --include-private.
-    """
-    filters = conditions.optional()
-    refuse_limits(filters, "export")
-    if target is None:
-        if form not in (None, "jsonl"):
-            raise click.UsageError(f"--format {form} goes into a FILE")
-        say_held_back(run_async(_export(StoreOrAgent(store).path, filters, include_private)))
-        return
-    from nostr_client.sync.event_files import form_of
-
-    wanted = form_of(target.name, form)
-    exporting = _export_sqlite if wanted == "sqlite" else _export_file
-    number, held_back = run_async(
-        exporting(StoreOrAgent(store).there, filters, include_private, target, wanted)
-    )
-    say(f"{plural(number, 'event')} in {target}")
-    say_held_back(held_back)
-
-
-def say_held_back(number: int) -> None:
-    """Print how many private events an export left out."""
-    if number:
-        say(f"{number:,} private events were left out: name their kinds, or --include-private")
 
 
 @store.command()
@@ -233,91 +161,6 @@ def _fields(struct: object) -> dict[str, Any]:
     return fields
 
 
-async def _import(path: Path, files: Sequence[Path]) -> ImportReport:
-    from nostr_client.cli.gc_tuning import prepare_for_long_runs
-    from nostr_client.store.options import StoreOptions
-    from nostr_client.store.sqlite import SqliteStore
-    from nostr_client.sync.event_files import opened as opened_files
-    from nostr_client.sync.jsonl import CACHE_MB, import_jsonl
-
-    prepare_for_long_runs()
-    options = StoreOptions(cache_mb=CACHE_MB)
-    with opened_files(files) as lines:
-        async with await SqliteStore.open(path, options=options) as opened:
-            with _progress("importing", _size(files), "bytes") as advance:
-                return await import_jsonl(opened, lines, lambda _, done: advance(done))
-
-
-async def _export(path: Path, filters: Sequence[Filter], include_private: bool) -> int:
-    from nostr_client.codecs.private_kinds import PublicEvents
-    from nostr_client.sync.jsonl import export_jsonl
-
-    async with await open_to_read(path) as opened:
-        events = PublicEvents(opened.export(filters), filters, include_private=include_private)
-        await export_jsonl(aiter(events), sys.stdout.buffer.write)
-        sys.stdout.buffer.flush()
-    return events.held_back
-
-
-async def _export_file(
-    path: Path, filters: Sequence[Filter], include_private: bool, target: Path, form: Form
-) -> tuple[int, int]:
-    """Write into a file or folder; return how many events, and how many were held back."""
-    from nostr_client.cli.gc_tuning import prepare_for_long_runs
-    from nostr_client.codecs.private_kinds import PublicEvents
-    from nostr_client.sync.event_files import writer
-
-    prepare_for_long_runs()
-    number = 0
-    async with await open_to_read(path) as opened:
-        total = await opened.count(filters) if filters else (await opened.stats()).events
-        events = PublicEvents(opened.export(filters), filters, include_private=include_private)
-        with writer(target, form) as write, _progress("exporting", total, "events") as advance:
-            async for event in events:
-                write(event)
-                number += 1
-                advance(number + events.held_back)
-    return number, events.held_back
-
-
-async def _export_sqlite(
-    path: Path, filters: Sequence[Filter], include_private: bool, target: Path, form: Form
-) -> tuple[int, int]:
-    """Write a copy and its metadata for Datasette; return as `_export_file`."""
-    import json
-    import time
-
-    from nostr_client.store.sql.copy import CopySelection, export_sqlite, metadata
-
-    ids, held_back = await _ids(path, filters, include_private)
-    with _progress("exporting", None, "tables") as advance:
-        number, left_out = export_sqlite(
-            path,
-            target,
-            CopySelection(ids, include_private),
-            int(time.time()),
-            lambda done, _: advance(done),
-        )
-    described = metadata(target.stem, own=include_private)
-    text = json.dumps(described, indent=2, ensure_ascii=False)
-    target.with_name(f"{target.stem}.metadata.json").write_text(f"{text}\n", "utf-8")
-    return number, held_back + left_out
-
-
-async def _ids(
-    path: Path, filters: Sequence[Filter], include_private: bool
-) -> tuple[list[bytes] | None, int]:
-    """Return the ids that filters choose, None without filters, and how many private events they
-    leave out."""
-    from nostr_client.codecs.private_kinds import PublicEvents
-
-    if not filters:
-        return None, 0
-    async with await open_to_read(path) as opened:
-        events = PublicEvents(opened.export(filters), filters, include_private=include_private)
-        return [bytes.fromhex(event.id) async for event in events], events.held_back
-
-
 async def _totals(path: Path) -> tuple[StoreStats, IndexStats | None]:
     from nostr_client.store import index_read
 
@@ -354,7 +197,7 @@ async def _verify(path: Path) -> VerifyReport:
 
     async with await open_to_read(path) as opened:
         total = (await opened.stats()).events
-        with _progress("verifying", total) as advance:
+        with progress("verifying", total) as advance:
             report = await opened.verify(lambda done, _: advance(done))
         sums = DifferenceLog()
         await opened.database.read(lambda conn: check_sums(conn, sums))
@@ -370,39 +213,6 @@ async def _query(path: Path, filters: Sequence[Filter]) -> None:
 async def _count(path: Path, filters: Sequence[Filter]) -> tuple[int, int]:
     async with await open_to_read(path) as opened:
         return await opened.count(filters), await opened.distinct_authors(filters)
-
-
-def _size(files: Sequence[Path]) -> int | None:
-    """Return the bytes in all, for the progress bar; None if one is not a plain file of lines."""
-    plain = (".jsonl", ".json", ".ndjson")
-    if not all(file.is_file() and file.suffix in plain for file in files):
-        return None
-    return sum(file.stat().st_size for file in files)
-
-
-@contextmanager
-def _progress(
-    what: str, total: int | None, unit: str = "events"
-) -> Iterator[Callable[[int], None]]:
-    """Show a bar on stderr, only on a terminal, with the rate and the time left; the callable
-    receives the progress."""
-    from rich.progress import Progress, TextColumn, TransferSpeedColumn
-
-    err = console(stderr=True)
-    rate = TransferSpeedColumn() if unit == "bytes" else TextColumn(f"{{task.speed:,.0f}} {unit}/s")
-    columns = (*Progress.get_default_columns(), rate)
-    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda done: bar.update(task, completed=done)
-
-
-def _print_import(report: ImportReport) -> None:
-    click.echo(f"{report.stored} of {report.lines} stored")
-    for status, number in sorted(report.statuses.items()):
-        if status != "stored":
-            say(f"{number} {status}")
-    for reason, number in report.reasons.items():
-        say(f"  {number} × {reason} (first in line {report.first_lines[reason]})")
 
 
 def _print_totals(path: Path, found: StoreStats, index: IndexStats | None) -> None:

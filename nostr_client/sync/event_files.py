@@ -9,8 +9,12 @@ name. Compression with zstd and Parquet need pyarrow (extra `[parquet]`).
 from __future__ import annotations
 
 import gzip
+import io
+import shutil
 import sys
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, cast
 
 import msgspec
@@ -18,12 +22,12 @@ import msgspec
 from nostr_client.errors import InvalidInput, optional
 from nostr_client.store.connect import create_private
 from nostr_client.store.event_lines import joined, unpacked
+from nostr_client.store.new_file import new_file
 from nostr_client.store.sql.copy import read_back
 from nostr_client.sync.arrow_files import parquet_batches, python_values, unzstd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
     from nostr_client.codecs.event import Event
     from nostr_client.store.event_lines import Lines
@@ -84,24 +88,11 @@ def writer(target: Path, form: Form) -> Iterator[Callable[[Event], object]]:
     Only its owner can read it, as with the store. Raises InvalidInput if the target exists,
     MissingExtra if pyarrow is needed and not installed.
     """
-    if target.exists():
-        raise InvalidInput(f"{target} exists; choose another name or remove it")
-    part = target.with_name(f"{target.name}.part")
-    _remove(part)
-    try:
-        with _parquet(part) if form == "parquet" else _lines(part, form) as write:
-            yield write
-        part.replace(target)
-    finally:
-        _remove(part)
-
-
-def _remove(part: Path) -> None:
-    if part.is_dir():
-        for file in part.iterdir():
-            file.unlink()
-        part.rmdir()
-    part.unlink(missing_ok=True)
+    with (
+        new_file(target) as part,
+        _parquet(part) if form == "parquet" else _lines(part, form) as write,
+    ):
+        yield write
 
 
 @contextmanager
@@ -150,7 +141,7 @@ class _ParquetFiles:
                 ("sig", pa.string()),
             ]
         )
-        folder.mkdir(parents=True, mode=0o700)
+        folder.mkdir(mode=0o700)
         self._folder = folder
         self._number = 0
         self._rows: list[Event] = []
@@ -222,10 +213,9 @@ def _within(path: Path) -> list[Path]:
 
 def _opened(path: Path, files: ExitStack) -> Lines:
     if str(path) == "-":
-        return unpacked(sys.stdin.buffer)
+        return _piped(sys.stdin.buffer, files)
     file = files.enter_context(path.open("rb"))
-    begins = file.peek(_MAGIC_BYTES)[:_MAGIC_BYTES] if file.seekable() else b""
-    form = next((form for magic, form in _MAGIC.items() if begins.startswith(magic)), None)
+    form = _begun_form(file) if file.seekable() else None
     if form == "parquet":
         return _Iterated(_parquet_lines(path))
     if form == "sqlite":
@@ -233,6 +223,23 @@ def _opened(path: Path, files: ExitStack) -> Lines:
     if form == "zstd":
         return files.enter_context(unzstd(path, "zstd"))
     return unpacked(cast("IO[bytes]", file))
+
+
+def _begun_form(file: IO[bytes]) -> Form | None:
+    """Return the format that the first bytes decide; nothing is taken from the file."""
+    begins = file.peek(_MAGIC_BYTES) if isinstance(file, io.BufferedReader) else b""
+    return next((form for magic, form in _MAGIC.items() if begins.startswith(magic)), None)
+
+
+def _piped(stream: IO[bytes], files: ExitStack) -> Lines:
+    """Return the lines of stdin; pyarrow and SQLite read a temporary copy of it."""
+    if _begun_form(stream) in (None, "gzip"):
+        return unpacked(stream)
+    folder = files.enter_context(TemporaryDirectory(prefix="nostr-client-"))
+    copy = Path(folder) / "stdin"
+    with copy.open("wb") as out:
+        shutil.copyfileobj(stream, out)
+    return _opened(copy, files)
 
 
 class _Iterated:

@@ -2,29 +2,50 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
+import gzip
 import os
 import pty
 import re
 import sys
+from pathlib import Path
 
 import pytest
 
 from nostr_client.codecs.nip19 import PublicKey
+from nostr_client.store.sqlite import SqliteStore
+from tests.conformance.store_events import make
 from tests.faulty_relay import FaultyRelay
 from tests.worlds import TARGET, Sketches, follow
+
+FORMS = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet", ".sqlite")
+ROOT = Path(__file__).parents[2]
+
+WITH_BARS = {
+    "nostr_client/cli/output.py": [
+        "store verify",
+        "store import {folder}/in.jsonl --store {folder}/other.db",
+        "store import {folder}/in.jsonl.gz --store {folder}/other.db",
+        *(f"store export {{folder}}/out{form}" for form in FORMS),
+    ],
+    "nostr_client/cli/sync.py": ["sync run --kind 1 --relay {relay}"],
+    "agent/commands/backup.py": ["backup {folder}/copy.db"],
+    "agent/commands/reindex.py": ["reindex"],
+}
+"""The commands of each module that draws progress bars."""
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-7]m")
 
 
-async def on_terminal(*args: str, **env: str) -> str:
+async def on_terminal(*args: str, program: str = "nostr_client", **env: str) -> str:
     """What the program writes to a terminal of 100 columns."""
     ours, theirs = pty.openpty()
     clean = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR", "CI")}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "nostr_client",
+        program,
         *args,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=theirs,
@@ -62,3 +83,44 @@ async def test_colours_are_for_terminals_and_can_be_turned_off(no_colour: bool) 
     assert "about 9 (8 to 10) distinct authors" in said
     assert relay.url in said
     assert bool(COLOUR.search(said)) is not no_colour
+
+
+@pytest.fixture
+async def folder(tmp_path: Path) -> Path:
+    """A folder with a store and with a file to import."""
+    async with await SqliteStore.open(tmp_path / "s.db") as store:
+        await store.save([make(n % 3, at=n, content="word") for n in range(50)])
+    lines = "".join(f"{make(n, at=n).event.to_json()}\n" for n in range(50))
+    (tmp_path / "in.jsonl").write_text(lines, "utf-8")
+    (tmp_path / "in.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("module", "words"), [(module, words) for module, all_ in WITH_BARS.items() for words in all_]
+)
+async def test_each_command_with_a_bar_ends_well(module: str, words: str, folder: Path) -> None:
+    program = module.partition("/")[0]
+    env = {"NOSTR_TALLY_STORE": str(folder / "s.db"), "XDG_CONFIG_HOME": str(folder)}
+    async with FaultyRelay(Sketches(), events=[follow(1)]) as relay:
+        args = words.format(folder=folder, relay=relay.url).split()
+        said = await on_terminal(*args, program=program, **env)
+    assert "Traceback" not in said
+
+
+def test_each_module_that_draws_bars_has_a_command_above() -> None:
+    files = [
+        file for name in ("nostr_client", "agent", "tui") for file in (ROOT / name).rglob("*.py")
+    ]
+    drawing = {str(file.relative_to(ROOT)) for file in files if draws_bars(file)}
+    assert drawing == set(WITH_BARS)
+
+
+def draws_bars(file: Path) -> bool:
+    nodes = ast.walk(ast.parse(file.read_text("utf-8")))
+    imports = [node for node in nodes if isinstance(node, ast.ImportFrom)]
+    return any(
+        node.module == "rich.progress" and "Progress" in {alias.name for alias in node.names}
+        for node in imports
+        if node.col_offset  # for types alone otherwise
+    )

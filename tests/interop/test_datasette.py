@@ -60,3 +60,10 @@ def test_text_is_searched(copy: Path) -> None:
 @pytest.mark.parametrize("query", ["most_followed", "most_reacted", "zapped", "kinds_by_month"])
 def test_the_questions_are_answered(copy: Path, query: str) -> None:
     assert json.loads(got(copy, f"/events/{query}.json?_shape=objects"))["rows"]
+
+
+@pytest.mark.parametrize("words", ["nostr", "C%2B%2B", "it's", "nostr:", "%22x", ""])
+def test_any_words_can_be_searched(copy: Path, words: str) -> None:
+    found = json.loads(got(copy, f"/events/search.json?words={words}&_shape=objects"))
+    assert found["ok"]
+    assert bool(found["rows"]) or words != "nostr"

@@ -7,20 +7,22 @@ descriptions and some queries for Datasette.
 
 from __future__ import annotations
 
-import os
+import json
 import sqlite3
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from nostr_client.errors import InvalidInput
-from nostr_client.store.connect import file_uri
+from nostr_client.errors import InvalidInput, StoreError, StoreFull
+from nostr_client.store.connect import create_private, file_uri
 from nostr_client.store.faults import store_error
 from nostr_client.store.migrate import check_current
+from nostr_client.store.new_file import check_free, new_file
 from nostr_client.store.schema import STORE
 from nostr_client.store.search import ENCRYPTED
 from nostr_client.store.sql.functions import add_functions
+from nostr_client.store.sql.thread import SqlThread
 from nostr_client.store.sql.views import (
     CLAIMS,
     COUNTERS,
@@ -100,47 +102,75 @@ def export_sqlite(
 
     Returns the number of events in the copy, and the number of private events that a copy of all
     public ones leaves out. `progress` receives the number of finished tables and of all tables.
-    Raises StoreError. Raises InvalidInput if the target exists.
+    Ctrl-C interrupts the copy and is raised again. Raises StoreError. Raises InvalidInput if the
+    target exists.
     """
-    if target.exists():
-        raise InvalidInput(f"{target} exists; choose another name or remove it")
-    part = target.with_name(f"{target.name}.part")
-    part.unlink(missing_ok=True)
-    try:
-        numbers = _copied(store, part, chosen, now, progress)
-        part.replace(target)
-    except sqlite3.Error as error:
-        raise store_error(error) from error
-    finally:
-        for name in (part.name, f"{part.name}-journal"):
-            part.with_name(name).unlink(missing_ok=True)
-    return numbers
+    with new_file(target) as part:
+        thread = SqlThread()
+
+        def work() -> tuple[int, int]:
+            try:
+                return _filled(part, store, chosen, now, progress, thread)
+            except sqlite3.Error as error:
+                raise _copy_error(target, error) from error
+
+        return thread.run(work)
+
+
+def _copy_error(target: Path, error: sqlite3.Error) -> StoreError:
+    """Return the error with the file that has no room: the copy, as the store is only read."""
+    found = store_error(error)
+    if isinstance(found, StoreFull):
+        return StoreFull(f"cannot write {target}: no room left, or a limit of its disk ({error})")
+    return found
+
+
+def _filled(
+    part: Path,
+    store: Path,
+    chosen: CopySelection,
+    now: int,
+    progress: Progress | None,
+    thread: SqlThread,
+) -> tuple[int, int]:
+    """Make the file and fill it; return as `export_sqlite`."""
+    create_private(part)
+    with closing(
+        sqlite3.connect(
+            file_uri(part, "rw"), isolation_level=None, uri=True, check_same_thread=False
+        )
+    ) as conn:  # Ctrl-C interrupts it from the main thread
+        thread.connected(conn)
+        for setting in _SETTINGS:
+            conn.execute(f"PRAGMA {setting}")
+        return _copied(conn, store, chosen, now, progress)
 
 
 def _copied(
-    store: Path, part: Path, chosen: CopySelection, now: int, progress: Progress | None
+    conn: sqlite3.Connection,
+    store: Path,
+    chosen: CopySelection,
+    now: int,
+    progress: Progress | None,
 ) -> tuple[int, int]:
-    os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-    with closing(sqlite3.connect(file_uri(part, "rw"), isolation_level=None, uri=True)) as conn:
-        for setting in _SETTINGS:
-            conn.execute(f"PRAGMA {setting}")
-        conn.execute("ATTACH ? AS store", (file_uri(store, "ro"),))
-        conn.execute(f"PRAGMA store.cache_size = {_STORE_CACHE}")
-        with closing(sqlite3.connect(file_uri(store, "ro"), uri=True)) as check:
-            check_current(check, [STORE])
-        conn.execute("BEGIN")
-        left_out = _create_visible(conn, chosen, now)
-        views = [view for view in VIEWS if chosen.private or view not in OWN]
-        for done, view in enumerate(views):
-            _create_table(conn, view)
-            if progress is not None:
-                progress(done + 1, len(views) + 1)
-        _create_search(conn)
-        (number,) = conn.execute("SELECT count(*) FROM main.events").fetchone()
-        conn.execute("COMMIT")
-        conn.execute("ANALYZE main")
+    """Copy the store into the connection's file; return as `export_sqlite`."""
+    conn.execute("ATTACH ? AS store", (file_uri(store, "ro"),))
+    conn.execute(f"PRAGMA store.cache_size = {_STORE_CACHE}")
+    with closing(sqlite3.connect(file_uri(store, "ro"), uri=True)) as check:
+        check_current(check, [STORE])
+    conn.execute("BEGIN")
+    left_out = _create_visible(conn, chosen, now)
+    views = [view for view in VIEWS if chosen.private or view not in OWN]
+    for done, view in enumerate(views):
+        _create_table(conn, view)
         if progress is not None:
-            progress(len(views) + 1, len(views) + 1)
+            progress(done + 1, len(views) + 1)
+    _create_search(conn)
+    (number,) = conn.execute("SELECT count(*) FROM main.events").fetchone()
+    conn.execute("COMMIT")
+    conn.execute("ANALYZE main")
+    if progress is not None:
+        progress(len(views) + 1, len(views) + 1)
     return int(number), left_out
 
 
@@ -252,6 +282,30 @@ def _line(row: dict[str, Any]) -> bytes:
         return b"null\n"
 
 
+_QUOTED_WORDS: Final = """'"' || replace(replace(:words, '"', ''), ' ', '" "') || '"'"""
+"""Each word as a string of FTS5, whose syntax would refuse `C++`, `it's` or `nostr:`."""
+
+
+@contextmanager
+def new_description(target: Path, *, own: bool) -> Iterator[None]:
+    """Write `<stem>.metadata.json` beside a copy when the block, which makes the copy, has ended.
+
+    A file that has the same text already stays: copies of one stem share it. Raises InvalidInput,
+    before the block, if any other file has the name.
+    """
+    place = target.with_name(f"{target.stem}.metadata.json")
+    described = metadata(target.stem, own=own)
+    text = f"{json.dumps(described, indent=2, ensure_ascii=False)}\n".encode()
+    check_free(target)
+    if place.is_file() and place.read_bytes() == text:
+        yield
+        return
+    with new_file(place) as part:
+        create_private(part)
+        yield
+        part.write_bytes(text)
+
+
 QUERIES: Final = {
     "most_followed": (
         "Who is followed most",
@@ -280,7 +334,7 @@ QUERIES: Final = {
         "Contents that have all of these words",
         "SELECT e.created_at, e.pubkey, e.content FROM events_fts"
         " JOIN events e ON e.rowid = events_fts.rowid"
-        " WHERE events_fts MATCH :words ORDER BY e.created_ts DESC LIMIT 100",
+        f" WHERE events_fts MATCH {_QUOTED_WORDS} ORDER BY e.created_ts DESC LIMIT 100",
     ),
 }
 """Queries that Datasette offers: the title and the SQL of each."""

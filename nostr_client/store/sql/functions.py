@@ -6,6 +6,7 @@ rules of `codecs`, like counts and derived tables.
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,6 +31,8 @@ NUL: Final = "\x00"
 SHOWN_NUL: Final = "\ufffd"
 """Character that replaces a NUL, because SQLite's JSON functions end a text at a NUL."""
 
+_KEY: Final = re.compile("[0-9a-f]{64}")
+
 _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -52,19 +55,23 @@ def add_functions(conn: sqlite3.Connection) -> None:
 def tags_json(raw: bytes) -> str:
     """Return the tags of a row as JSON text without a NUL."""
     if b"\\u0000" not in raw:
-        return raw.decode()
+        return raw.decode("utf-8", "replace")
     shown = [[part.replace(NUL, SHOWN_NUL) for part in tag] for tag in decode_tags(raw)]
     return encode_tags(shown).decode()
 
 
 def private(kind: int, tags: bytes, content: bytes) -> bool:
     """Return whether an event is private (`codecs.private_kinds`)."""
-    return is_private(_event(kind, tags, content.decode()))
+    return is_private(_event(kind, tags, content.decode("utf-8", "replace")))
 
 
-def npub(pubkey: bytes) -> str:
-    """Return the NIP-19 form of a public key."""
-    return nip19.PublicKey(pubkey.hex()).encode()
+def npub(pubkey: object) -> str | None:
+    """Return the NIP-19 form of a public key, of 32 bytes or of their hex; None for anything
+    else."""
+    text = pubkey.hex() if isinstance(pubkey, bytes) else pubkey
+    if not isinstance(text, str) or not _KEY.fullmatch(text):
+        return None
+    return nip19.PublicKey(text).encode()
 
 
 def profile(content: bytes | None, field: str) -> str | None:
@@ -88,7 +95,7 @@ def reacted_to_of(tags: bytes) -> str | None:
 
 def label_of(content: bytes) -> str:
     """Return the label of a reaction: `+`, `-`, or its text."""
-    return reaction_label(_event(REACTION, b"[]", content.decode()))
+    return reaction_label(_event(REACTION, b"[]", content.decode("utf-8", "replace")))
 
 
 def place_of(tags: bytes, target: str) -> str | None:

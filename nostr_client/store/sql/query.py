@@ -14,6 +14,8 @@ import sqlite3
 import time
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
+from sys import getsizeof
 from typing import TYPE_CHECKING, Any, Final
 
 from nostr_client.errors import InvalidInput, StoreError, clip
@@ -22,6 +24,7 @@ from nostr_client.store.faults import opening_error, store_error
 from nostr_client.store.migrate import check_current
 from nostr_client.store.schema import STORE
 from nostr_client.store.sql.functions import add_functions
+from nostr_client.store.sql.thread import SqlThread, too_long
 from nostr_client.store.sql.views import (
     EVENTS,
     IDS,
@@ -39,18 +42,32 @@ if TYPE_CHECKING:
 MOST_ROWS: Final = 10_000
 """Most rows of an answer. A screen shows fewer, and an export has all."""
 
+MOST_BYTES: Final = 256 * 2**20
+"""Bytes of memory that the rows of an answer take: 10,000 rows of long notes take 100 MB."""
+
+_FEWER: Final = "select fewer rows, fewer columns or parts of texts (substr)"
+
 MOST_SECONDS: Final = 30.0
 """Most seconds of a query.
 
 Queries over a million events take a few seconds. A longer query usually has a mistake in a join.
 """
 
-_VALUE_BYTES: Final = 64 * 2**20
-"""Most bytes of one value and of one row: more than any event, less than the memory."""
+_VALUE_BYTES: Final = 32 * 2**20
+"""Most bytes of one value: more than any event, less than the memory."""
+
+_COLUMNS: Final = 100
+"""Most columns of an answer: more than all views have together. One row of long values still fits
+in memory."""
 
 _SQL_BYTES: Final = 100_000
 _STEPS: Final = 10_000
 """Steps of SQLite's virtual machine between two checks of the time limit, about 0.5 ms."""
+
+_DEFINED: Final = re.compile(
+    r"(\w+)[\"'`\]]?\s*(?:\([^()]*\)\s*)?\bAS\s+(?:(?:NOT\s+)?MATERIALIZED\s*)?\(", re.IGNORECASE
+)
+"""A name that a statement defines (WITH)."""
 
 _EVENTS: Final = re.compile(rf"\b{EVENTS.name}\b", re.IGNORECASE)
 _JSON: Final = frozenset({"json_each", "json_tree"})
@@ -93,21 +110,29 @@ class SqlReader:
 
     private: Collection[int] | None = frozenset()
     rows: int = MOST_ROWS
+    bytes: int = MOST_BYTES
     seconds: float = MOST_SECONDS
     now: Callable[[], float] = field(default=time.time)
     clock: Callable[[], float] = field(default=time.monotonic)
 
     def ask(self, path: Path, sql: str) -> SqlResult:
-        """Return the answer of one SELECT. Blocks.
+        """Return the answer of one SELECT. Blocks. Ctrl-C ends the statement and is raised again.
 
         Raises InvalidInput if the statement is refused or wrong. Raises StoreError if it exceeds
-        the time limit or the store cannot be read.
+        the limit of time or bytes, or if the store cannot be read.
         """
-        with viewed(path, int(self.now()), self.private) as viewing:
-            return self._ask(viewing, sql)
+        thread = SqlThread()
+
+        def work() -> SqlResult:
+            with viewed(path, int(self.now()), self.private) as viewing:
+                thread.connected(viewing.conn)
+                return self._ask(viewing, sql)
+
+        return thread.run(work, self.seconds)
 
     def _ask(self, viewing: ViewConnection, sql: str) -> SqlResult:
-        conn, refused, late = viewing.conn, _Refusals(viewing), _Deadline(self)
+        conn, late = viewing.conn, _Deadline(self)
+        refused = _Refusals(viewing, _defined(sql))
         viewing.fit(sql)
         conn.set_authorizer(refused.look)
         conn.set_progress_handler(late.passed, _STEPS)
@@ -115,11 +140,25 @@ class SqlReader:
             cursor = conn.execute(sql)
             if cursor.description is None:
                 raise InvalidInput("no SELECT in it: ask for rows of a view")
-            rows = cursor.fetchmany(self.rows + 1)
+            rows = self._fetch(cursor)
         except (sqlite3.Error, sqlite3.Warning) as error:
             raise self._error(error, refused, late) from error
+        except MemoryError as error:
+            raise StoreError(f"the query needs too much memory: {_FEWER}") from error
         names = _distinct(tuple(column[0] for column in cursor.description))
         return SqlResult(names, rows[: self.rows], cut=len(rows) > self.rows)
+
+    def _fetch(self, cursor: sqlite3.Cursor) -> list[tuple[Any, ...]]:
+        """Return the rows, and one more if there are more than requested."""
+        rows: list[tuple[Any, ...]] = []
+        taken = 0
+        for row in islice(cursor, self.rows + 1):
+            taken += sum(map(getsizeof, row), getsizeof(row))
+            if taken > self.bytes:
+                limit = f"{self.bytes / 2**20:g} MiB of memory"
+                raise StoreError(f"the answer takes more than {limit}: {_FEWER}")
+            rows.append(row)
+        return rows
 
     def _error(
         self, error: sqlite3.Error | sqlite3.Warning, refused: _Refusals, late: _Deadline
@@ -127,12 +166,15 @@ class SqlReader:
         if refused.why:
             return InvalidInput(f"the query is refused: {refused.why}")
         if late.over:
-            return StoreError(f"the query took longer than {self.seconds:g} s and was ended")
+            return too_long(self.seconds)
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-        if code == sqlite3.SQLITE_INTERRUPT:
-            raise KeyboardInterrupt from error  # Ctrl-C came during the check of the time limit
         if isinstance(error, sqlite3.DatabaseError) and code in _STORE_FAULTS:
             return store_error(error)
+        if "user-defined function" in str(error):
+            return InvalidInput(
+                "the query cannot be run: a function got a value that it cannot read, such as a"
+                " text that is not UTF-8"
+            )
         return InvalidInput(f"the query cannot be run: {clip(str(error))}")
 
 
@@ -183,7 +225,7 @@ class ViewConnection:
 
         Such joins are then fast.
         """
-        refused = _Refusals(self)
+        refused = _Refusals(self, _defined(sql))
         self.conn.set_authorizer(refused.look)
         try:
             self.conn.execute(f"EXPLAIN {sql}").close()
@@ -204,7 +246,7 @@ def viewed(path: Path, now: int, private: Collection[int] | None) -> Iterator[Vi
     check_file(path)
     if not path.exists() or not path.stat().st_size:
         raise StoreError(f"no store at {path}")
-    with closing(sqlite3.connect(":memory:", isolation_level=None, uri=True)) as conn:
+    with closing(_empty_database()) as conn:
         schema = f"s{secrets.token_hex(16)}"
         try:
             conn.execute(f"ATTACH ? AS {schema}", (file_uri(path, "ro"),))
@@ -214,6 +256,13 @@ def viewed(path: Path, now: int, private: Collection[int] | None) -> Iterator[Vi
             yield viewing
         except sqlite3.Error as error:
             raise opening_error(path, error) from error
+
+
+def _empty_database() -> sqlite3.Connection:
+    """Return a connection that another thread may interrupt, and that reads text of any bytes."""
+    conn = sqlite3.connect(":memory:", isolation_level=None, uri=True, check_same_thread=False)
+    conn.text_factory = lambda text: text.decode("utf-8", "replace")
+    return conn
 
 
 def _check(path: Path) -> None:
@@ -245,6 +294,7 @@ def _limit(conn: sqlite3.Connection) -> None:
     conn.execute("SELECT value FROM json_each('[1]') UNION ALL SELECT value FROM json_tree('[1]')")
     conn.execute("PRAGMA trusted_schema = OFF")
     conn.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _VALUE_BYTES)
+    conn.setlimit(sqlite3.SQLITE_LIMIT_COLUMN, _COLUMNS)
     conn.setlimit(sqlite3.SQLITE_LIMIT_SQL_LENGTH, _SQL_BYTES)
     conn.setlimit(sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1_000)
 
@@ -255,9 +305,9 @@ class _Refusals:
     `why` is the reason of a refusal.
     """
 
-    def __init__(self, viewing: ViewConnection) -> None:
+    def __init__(self, viewing: ViewConnection, defined: Collection[str] = ()) -> None:
         self._schema = viewing.schema
-        self._hidden = viewing.hidden
+        self._hidden = viewing.hidden.difference(defined)
         self._views = {view.name for view in VIEWS}
         self.read: set[tuple[str, str]] = set()
         """Views and columns that the statement reads."""
@@ -305,6 +355,11 @@ class _Refusals:
     def _hint(self, table: str) -> str:
         names = ", ".join(view.name for view in VIEWS)
         return f"{clip(table, 60)} is not one of the views: {names}"
+
+
+def _defined(sql: str) -> set[str]:
+    """Return the names that a statement may define; they hide the store's tables of that name."""
+    return {found[1].lower() for found in _DEFINED.finditer(sql)}
 
 
 class _Deadline:

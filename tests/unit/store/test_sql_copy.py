@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
@@ -133,6 +134,15 @@ def test_every_question_for_datasette_can_be_asked(copy: Path) -> None:
     for name, table in described["tables"].items():
         columns = {row[1] for row in rows(copy, f"PRAGMA table_info({name})")}
         assert set(table["columns"]) == columns
+
+
+@pytest.mark.parametrize("words", ["C++", "it's", '"x', "", "nostr:", "a  AND", "*", "NEAR("])
+def test_any_words_can_be_searched(copy: Path, words: str) -> None:
+    sql = QUERIES["search"][1]
+    with closing(sqlite3.connect(copy)) as conn:
+        found = conn.execute(sql, {"words": words}).fetchall()
+    for word in re.findall(r"\w+", words.lower()):
+        assert all(word in content.lower() for _, _, content in found)
 
 
 def test_another_database_is_read_back_as_an_error(tmp_path: Path) -> None:

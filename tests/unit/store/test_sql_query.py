@@ -137,6 +137,48 @@ def test_rows_are_limited_and_it_says_so(path: Path) -> None:
     assert (len(cut.rows), cut.cut) == (10, True)
 
 
+def test_the_bytes_of_an_answer_are_limited(path: Path) -> None:
+    long = "SELECT hex(zeroblob(900000)) FROM events"
+    with pytest.raises(StoreError, match="more than 1 MiB of memory"):
+        ask(path, long, bytes=2**20)
+    assert len(ask(path, f"{long} LIMIT 1", bytes=2**22)) == 1
+    with pytest.raises(InvalidInput, match="too many columns"):
+        ask(path, f"SELECT {', '.join('1' * 101)}")
+
+
+@pytest.mark.parametrize("name", ["event", "tag", "author", "meta"])
+def test_a_query_may_define_a_name_that_a_hidden_table_has(path: Path, name: str) -> None:
+    for form in (
+        "WITH {0} AS (SELECT 1 AS a) SELECT a FROM {0}",
+        "WITH {0}(a) AS (SELECT 1) SELECT count(*) FROM {0}",
+        'WITH other AS (SELECT 1), "{0}" AS NOT MATERIALIZED (SELECT 1) SELECT * FROM {0}',
+    ):
+        assert ask(path, form.format(name)) == [(1,)]
+    with pytest.raises(InvalidInput):
+        ask(path, f"WITH {name} AS (SELECT * FROM search_data) SELECT * FROM {name}")
+    with pytest.raises(InvalidInput):
+        ask(path, f"WITH {name} AS (SELECT content FROM main.{name}) SELECT * FROM {name}")
+
+
+def test_a_text_of_other_bytes_ends_no_query(path: Path) -> None:
+    assert ask(path, "SELECT CAST(x'41ff' AS TEXT)") == [("A\ufffd",)]
+    with sqlite3.connect(path) as conn:
+        conn.execute("UPDATE event SET content = x'ff' WHERE kind = 1")
+    assert ask(path, "SELECT DISTINCT content FROM events") == [("\ufffd",)]
+    with pytest.raises(InvalidInput, match="not UTF-8"):
+        ask(path, "SELECT profile(CAST(x'ff' AS TEXT), 'name')")
+
+
+def test_npub_takes_keys_and_gives_null_for_all_else(path: Path) -> None:
+    key = pubkey(0)
+    ((text, raw, *other),) = ask(
+        path, f"SELECT npub('{key}'), npub(x'{key}'), npub(1), npub('zz'), npub(NULL), npub(x'ff')"
+    )
+    assert text == raw
+    assert str(text).startswith("npub1")
+    assert other == [None] * 4
+
+
 def test_joins_by_id_look_ids_up(path: Path) -> None:
     """A nested loop would take a look at the clock for each thousand pairs."""
     looks = itertools.count()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import subprocess
+import sys
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
@@ -105,6 +107,70 @@ def test_a_target_that_is_there_is_kept(store: Path, held: list[Event], tmp_path
         assert run(["store", "export", str(tmp_path / name), "--store", str(store)]) == 2
         assert (tmp_path / name).read_text("utf-8") == "mine"
     assert {path.name for path in tmp_path.iterdir()} == set(NAMES)
+
+
+def test_files_of_others_beside_a_target_are_kept(
+    store: Path, held: list[Event], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = ("--id", held[0].id, "--include-private", "--store", store)
+    mine = [tmp_path / f"{name}.part" for name in NAMES[:-2]] + [tmp_path / "b.metadata.json"]
+    for file in (*mine, tmp_path / "e.sqlite.part"):
+        file.write_text("mine", "utf-8")
+    (tmp_path / "e.parquet.part").mkdir()
+    (tmp_path / "e.parquet.part/kept").touch()
+    for name in NAMES:
+        client("store", "export", tmp_path / name, *one)
+    assert run(["store", "export", str(tmp_path / "b.sqlite"), *map(str, one)]) == 2
+    assert "b.metadata.json exists" in capsys.readouterr().err
+    assert not (tmp_path / "b.sqlite").exists()
+    assert {file.read_text("utf-8") for file in mine} == {"mine"}
+    assert (tmp_path / "e.parquet.part/kept").exists()
+
+
+def test_copies_of_one_stem_share_an_equal_description(
+    store: Path, held: list[Event], tmp_path: Path
+) -> None:
+    words = ("--kind", "3", "--store", str(store))
+    client("store", "export", tmp_path / "a.sqlite", *words)
+    client("store", "export", tmp_path / "a.db", *words)
+    private = ["store", "export", str(tmp_path / "a.sqlite3"), "--include-private", *words]
+    assert run(private) == 2, "its description has other tables"
+    names = {file.name for file in tmp_path.iterdir()}
+    assert names == {"a.sqlite", "a.db", "a.metadata.json"}
+
+
+@pytest.mark.parametrize("name", ["e.jsonl.gz", "e.jsonl.zst", "e.sqlite", "parquet"])
+def test_stdin_has_any_format_that_is_one_file(name: str, tmp_path: Path) -> None:
+    made = make(1, at=1).event
+    if name == "e.sqlite":
+        with writer(tmp_path / "e.jsonl", "jsonl") as write:
+            write(made)
+        client("store", "import", tmp_path / "e.jsonl", "--store", tmp_path / "s.db")
+        client("store", "export", tmp_path / name, "--store", tmp_path / "s.db")
+    else:
+        with writer(tmp_path / name, "parquet" if name == "parquet" else form_of(name, None)) as w:
+            w(made)
+    file = tmp_path / name if name != "parquet" else tmp_path / name / "events-00000.parquet"
+    words = ["store", "import", "-", "--store", str(tmp_path / "o.db")]
+    with file.open("rb") as stdin:
+        done = subprocess.run(
+            [sys.executable, "-m", "nostr_client", *words],
+            stdin=stdin, capture_output=True, text=True, timeout=50, check=False,
+        )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "1 of 1 stored\n"), done.stderr
+
+
+def test_a_dash_is_stdout(
+    store: Path, held: list[Event], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["store", "export", "-", "--id", held[0].id, "--include-private", "--store", str(store)]
+    done = subprocess.run(
+        [sys.executable, "-m", "nostr_client", *words], capture_output=True, timeout=50, check=True
+    )
+    assert parse_event(done.stdout) == held[0]
+    assert list(tmp_path.iterdir()) == []
+    assert run([*words, "--format", "sqlite"]) == 2
 
 
 def test_parquet_has_few_files_of_a_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
