@@ -1,4 +1,4 @@
-"""Fetch the newest profiles (kind 0) of people, from relays that are asked anyway."""
+"""Fetch the newest profiles (kind 0) of people, from relays that the program asks anyway."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ if TYPE_CHECKING:
     from nostr_client.network.relay import Relay
 
 MOST_PEOPLE: Final = 200
-"""People of one REQ: a table that is longer shows keys for the rest."""
+"""Most people of one REQ. A longer table shows keys for the other people."""
 
 
 async def newest_profiles(
     relays: Sequence[Relay], people: Sequence[str], seconds: float
 ) -> dict[str, VerifiedEvent]:
-    """Return the newest profile of each person (hex) that any relay has, the first 200 people.
+    """Return the newest profile that any relay has of each person (hex), for the first 200 people.
 
-    Every relay gets one REQ and so many seconds; a failure gives no profiles. Safe to cancel.
+    Every relay gets one REQ and `seconds` to answer. A relay that fails gives no profiles. Safe to
+    cancel.
     """
     if not people:
         return {}
