@@ -90,11 +90,11 @@ _REFERENCE_HEAD = """\
 
 <!-- Made by `nostr-agent init --reference`; a test compares. -->
 
-One TOML file, by default `agent.toml` in the user's configuration folder. Flags (`--set
-section.key=value`) win over the environment (`NOSTR_AGENT_SECTION__KEY`), which wins over the file,
-which wins over the defaults below. `~` in a path is the home folder. Unknown keys are refused.
-`nostr-agent init` writes a file to begin with, `nostr-agent check` looks at every section,
-every watch, sync and coverage: of a wrong one the first mistake is named.
+The configuration is one TOML file, by default `agent.toml` in your configuration folder. The agent
+takes a setting from the first of these places that has it: a flag (`--set section.key=value`), the
+environment (`NOSTR_AGENT_SECTION__KEY`), the file, the default below. In paths, `~` is the home
+folder. The agent refuses unknown keys. `nostr-agent init` writes a first file. `nostr-agent check`
+checks every section, watch, sync and coverage, and names the first mistake of each.
 """
 
 

@@ -32,7 +32,7 @@ _BATCH: Final = 50
 """Ids in one query of the store."""
 
 
-class Gap(NamedTuple):
+class UnreadId(NamedTuple):
     """An event that some relay lacks, and the relays that have it."""
 
     id: str
@@ -55,7 +55,7 @@ def stays(event: Event, now: int) -> bool:
     return is_kept_back(event) or is_expired(event, now)
 
 
-def unread(coverage: Coverage) -> list[Gap]:
+def unread(coverage: Coverage) -> list[UnreadId]:
     """Return what relays lack of which only the id is known, the same order for the same ids."""
     cells = [cell for row in coverage.cells.values() for cell in row.values()]
     read = frozenset(coverage.events).union(*(one.held for one in cells if one.by == "events"))
@@ -63,15 +63,15 @@ def unread(coverage: Coverage) -> list[Gap]:
     for relay in coverage.relays:
         for kind in coverage.kinds:
             ids |= coverage.lacking(relay, kind) or frozenset()
-    return [Gap(one, coverage.holders(one)) for one in sorted(ids - read)]
+    return [UnreadId(one, coverage.holders(one)) for one in sorted(ids - read)]
 
 
 async def looked_up(
-    gaps: Sequence[Gap], relays: Mapping[str, Relay], store: EventStore | None
+    gaps: Sequence[UnreadId], relays: Mapping[str, Relay], store: EventStore | None
 ) -> list[Event]:
     """Return events of gaps: those in the store, and the others if they are few.
 
-    `relays`: by the name in `Gap.holders`. A relay that does not answer is skipped. Raises
+    `relays`: by the name in `UnreadId.holders`. A relay that does not answer is skipped. Raises
     StoreError. Safe to cancel.
     """
     found = {one.id: one for one in await _stored([gap.id for gap in gaps[:_MOST_STORED]], store)}
