@@ -1,4 +1,4 @@
-"""Run coverage and repair over the relays of one client; know which of them the user named."""
+"""Run coverage and repair over the relays of one client, and know which the user named."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 
 
 class CoverageRelays:
-    """See the module. `pubkey`: the user's own key (hex); None: no event is the user's own."""
+    """Coverage over the relays of a pool.
+
+    `pubkey`: the user's own key (hex), or None if no event is the user's own.
+    """
 
     def __init__(
         self,
@@ -60,7 +63,7 @@ class CoverageRelays:
         budget: ReadBudget | None,
         options: SyncOptions | None,
     ) -> Coverage:
-        """See `NostrClient.coverage`."""
+        """Return a coverage, as `NostrClient.coverage` describes."""
         known = {relay.url for _, relay in named}
         found = await self._written_by(question.author) if written else []
         return await look(
@@ -74,7 +77,7 @@ class CoverageRelays:
         )
 
     async def plan(self, coverage: Coverage) -> CoveragePlan:
-        """See `NostrClient.plan_repair`."""
+        """Plan a repair, as `NostrClient.plan_repair` describes."""
         mentions = None
         if self._finder is not None and self._choice is not None:
             mentions = Mentions(self._finder, self._choice, self._stranger)
@@ -91,7 +94,7 @@ class CoverageRelays:
         )
 
     async def carry_out(self, plan: CoveragePlan, options: SyncOptions | None) -> RepairReport:
-        """See `NostrClient.repair`."""
+        """Execute a repair, as `NostrClient.repair` describes."""
         relays = {name: self._asked(name) for name in plan.relays}
         return await carry_out(plan, relays, self._memory, self._sent, options)
 
@@ -107,8 +110,7 @@ class CoverageRelays:
         ]
 
     def _asked(self, name: str) -> Relay:
-        """Return a relay that was asked before; its name in a result does not count as named by the
-        user."""
+        """Return a relay that was asked before. The user need not have named it."""
         known = self._pool.relays.get(normalize(name))
         return self._pool.relay(name) if known is None else known
 
