@@ -235,6 +235,8 @@ def show(found: Coverage) -> None:
     say_what_is_known(len(every), len(every & found.protected), len(every & found.expired))
     if found.local:
         say_what_the_store_lacks(len(every) - sum(stored))
+    if found.no_list:
+        say(f"only the named relays are compared: {found.no_list}")
     for relay in found.relays:
         _remark(found, relay)
 

@@ -129,6 +129,30 @@ async def test_the_relays_where_the_author_writes_are_looked_up() -> None:
     assert "is not asked" in done.err or "not asked" in done.err
 
 
+async def test_a_named_relay_is_compared_although_no_write_relay_may_be_asked() -> None:
+    holder = FaultyRelay(SpeaksNeg(), events=NOTES)
+    listed = made(10002, 5, ("r", "ws://127.0.0.1:9", "write"))
+    async with holder, FaultyRelay(events=[listed]) as indexer:
+        asked = ("--relays", f"from:nip65,{holder.url}", "--indexer", indexer.url)
+        done = await nostr_client("coverage", NPUB, "-k", "1", *asked)
+        told = json.loads((await nostr_client("coverage", NPUB, *asked, "--json")).out)
+    assert done.code == 0, done.err
+    assert "100.0 %" in done.out
+    assert "only the named relays are compared: " in done.err
+    assert told["no_list"]
+
+
+async def test_what_a_relay_need_not_have_does_not_raise_its_share(tmp_path: Path) -> None:
+    """A relay with one of two notes and all protected ones has half of what it should have."""
+    kept = [made(1, 100 + n, ("-",)) for n in range(20)]
+    one = FaultyRelay(SpeaksNeg(), events=[NOTES[0], *kept])
+    other = FaultyRelay(SpeaksNeg(), events=NOTES[:2])
+    async with one, other:
+        asked = ("-r", one.url, "-r", other.url)
+        told = json.loads((await nostr_client("coverage", NPUB, "-k", "1", *asked, "--json")).out)
+    assert [row["share"] for row in told["relays"]] == [0.5, 1.0]
+
+
 async def test_a_share_of_no_event_is_not_known() -> None:
     async with FaultyRelay(SpeaksNeg()) as one, FaultyRelay() as other:
         asked = ("coverage", NPUB, "-r", one.url, "-r", other.url)

@@ -175,6 +175,27 @@ async def test_mentions_go_where_those_read_whom_they_mention() -> None:
                 assert (await client.plan_repair(found)).steps == ()
 
 
+async def test_later_runs_reach_mentions_before_the_newest_events() -> None:
+    """A run sends 200 at most to relays that the user did not name; later runs send the others."""
+    mentions = [made(1, 3_600 + n, ("p", FRIEND.pubkey)) for n in range(210)]
+    notes = [made(1, 60 + n) for n in range(210)]  # newer, and they mention nobody
+    mine = FaultyRelay(SpeaksNeg(), events=[*mentions, *notes])
+    inbox = FaultyRelay(SpeaksNeg())
+    async with mine, inbox:
+        listed = made(10002, 5, ("r", inbox.url, "read"), by=FRIEND)
+        async with FaultyRelay(events=[listed]) as indexer:
+            choice = RelayChoice(indexers=(indexer.url,), own=(inbox.url,))
+            async with NostrClient([mine.url], signer=OWN, choice=choice) as client:
+                found = await client.coverage(Look(author=OWN.pubkey, kinds=(1,)))
+                await client.plan_repair(found)
+                await client.pool.remove(inbox.url)
+                client.pool.relay(inbox.url)  # the user has not named it, but it may be asked
+                for sent in (200, 210):
+                    assert (await client.repair(await client.plan_repair(found))).complete
+                    assert len(ids(inbox)) == sent
+    assert ids(inbox) == {one.id for one in mentions}
+
+
 async def test_deletions_go_whatever_kinds_are_compared() -> None:
     one, two = FaultyRelay(Deletes(), events=NOTES), FaultyRelay(Deletes(), events=[DELETION])
     elsewhere = made(62, 150 * 86_400, ("relay", "wss://elsewhere.example"))

@@ -13,7 +13,6 @@ from nostr_client.network.waiting import task_group
 from nostr_client.options import ReadBudget
 from nostr_client.sync.coverage.looking import is_read
 from nostr_client.sync.coverage.plan import (
-    MOST_UNASKED,
     RECENT,
     MissingEvent,
     SkipReason,
@@ -32,6 +31,9 @@ if TYPE_CHECKING:
 
 MOST: Final = 5_000
 """Most events that one repair loads into memory, about 10 MB. A later run takes the next ones."""
+
+MOST_RECENT: Final = 2_000
+"""Most recent events whose mentioned people one run looks up, about 4 MB."""
 
 _BATCH: Final = 50
 """Ids in one REQ. Relays cap filters at 100 to 1,000 values."""
@@ -228,9 +230,10 @@ async def _absent(relay: Relay, ids: Collection[str]) -> dict[str, SkipReason | 
 async def recent(
     coverage: Coverage, relays: Mapping[str, Relay], store: EventStore | None, now: int
 ) -> list[Event]:
-    """Return the author's newest events of the last 30 days that may mention people.
+    """Return the author's events of the last 30 days that mention people, newest first.
 
-    They come from the store, else from the relay that has the most events. Raises StoreError.
+    They come from the store, else from the relay that has the most of them. Returns at most
+    `MOST_RECENT` events. Raises StoreError.
     """
     kinds = [kind for kind in coverage.kinds if is_regular(kind) and not is_read(kind)]
     if not kinds:
@@ -240,7 +243,7 @@ async def recent(
     events: Iterable[Event] = await store.query([asked]) if store is not None else ()
     if not events:
         best = max(coverage.relays, key=lambda one: sum(coverage.held(one, k) for k in kinds))
-        held = await read_held(relays[best], asked, ReadBudget(events=MOST_UNASKED))
+        held = await read_held(relays[best], asked, ReadBudget(events=MOST_RECENT))
         events = held.events.values()
-    live = [one for one in events if not coverage.gone.covers(one)]
-    return sorted(live, key=lambda one: -one.created_at)[:MOST_UNASKED]
+    live = [one for one in events if recipients([one]) and not coverage.gone.covers(one)]
+    return sorted(live, key=lambda one: -one.created_at)[:MOST_RECENT]

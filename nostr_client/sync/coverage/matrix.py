@@ -130,6 +130,8 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     protected: frozenset[str] = frozenset()
     expired: frozenset[str] = frozenset()
     since: int | None = None
+    no_list: str = ""
+    """Why the relays where the author writes (NIP-65) are not compared; "" if they are."""
 
     def cell(self, relay: str, kind: int) -> CoverageCell:
         """Return the cell of a relay and a kind."""
@@ -148,16 +150,19 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
         cell = self.cell(relay, kind)
         return self.union(kind) - cell.held if cell.whole else None
 
-    def missing(self, relay: str, kind: int) -> frozenset[str] | None:
-        """Return the ids that a relay should have and lacks, or None if it was not read to its end.
+    def due(self, relay: str, kind: int) -> frozenset[str]:
+        """Return the ids of the union that a relay should have.
 
         A relay need not have protected and expired events, and requests to vanish from other
         relays.
         """
-        lacking = self.lacking(relay, kind)
-        if lacking is None:
-            return None
-        return lacking - self.protected - self.expired - self._to_others(relay, lacking)
+        ids = self.union(kind)
+        return ids - self.protected - self.expired - self._to_others(relay, ids)
+
+    def missing(self, relay: str, kind: int) -> frozenset[str] | None:
+        """Return the ids that a relay should have and lacks; None if it was not read to its end."""
+        cell = self.cell(relay, kind)
+        return self.due(relay, kind) - cell.held if cell.whole else None
 
     def _to_others(self, relay: str, ids: frozenset[str]) -> frozenset[str]:
         """Return which of the ids are requests to vanish from other relays only."""
@@ -218,6 +223,7 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
             "relays": [self._row(relay) for relay in self.relays],
             "protected": sorted(self.protected),
             "expired": sorted(self.expired),
+            "no_list": self.no_list,
         }
 
     def stored(self, kind: int) -> int | None:
@@ -256,14 +262,14 @@ def share(coverage: Coverage, relay: str) -> float | None:
     """
     if relay in coverage.vanished:  # the events of the union that it should have are unknown
         return None
-    missing = 0
+    due = missing = 0
     for kind in coverage.kinds:
         ids = coverage.missing(relay, kind)
         if ids is None:
             return None
         missing += len(ids)
-    held = sum(coverage.held(relay, kind) for kind in coverage.kinds)
-    return held / (held + missing) if held + missing else None
+        due += len(coverage.due(relay, kind))
+    return (due - missing) / due if due else None
 
 
 def covered(

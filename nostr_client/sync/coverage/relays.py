@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.errors import InvalidInput, NoRelays
 from nostr_client.sync.coverage.gathering import Mentions
@@ -65,8 +67,15 @@ class CoverageRelays:
     ) -> Coverage:
         """Return a coverage, as `NostrClient.coverage` describes."""
         known = {relay.url for _, relay in named}
-        found = await self._written_by(question.author) if written else []
-        return await look(
+        found: list[tuple[str, Relay]] = []
+        no_list = ""
+        try:
+            found = await self._written_by(question.author) if written else []
+        except NoRelays as error:
+            if not named:
+                raise
+            no_list = str(error)
+        coverage = await look(
             question,
             [*named, *(one for one in found if one[1].url not in known)],
             store=self._store,
@@ -75,6 +84,7 @@ class CoverageRelays:
             budget=budget,
             now=self._now,
         )
+        return msgspec.structs.replace(coverage, no_list=no_list)
 
     async def plan(self, coverage: Coverage) -> CoveragePlan:
         """Plan a repair, as `NostrClient.plan_repair` describes."""
