@@ -87,7 +87,7 @@ class ThreadVerifier:
     async def verify(self, events: Sequence[Event]) -> list[VerifiedEvent | InvalidEvent]:
         """Verify events, as `Verifier.verify` does.
 
-        Safe to cancel; a running chunk's result is dropped.
+        Safe to cancel. Running chunks are dropped.
         """
         results: list[VerifiedEvent | InvalidEvent | None] = [self._known.get(e) for e in events]
         fresh = [i for i, found in enumerate(results) if found is None]

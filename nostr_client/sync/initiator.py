@@ -64,7 +64,8 @@ class Refusal(msgspec.Struct, frozen=True):
 class Suspicion(msgspec.Struct, frozen=True):
     """A NOTICE that names no session. The session may be over.
 
-    `sure`: the NOTICE is about negentropy or a possible cause. Otherwise it may be about anything.
+    `sure`: the NOTICE is about negentropy, or about an act of the client such as too many requests.
+    Otherwise the NOTICE may be about anything.
     """
 
     kind: RefusalKind

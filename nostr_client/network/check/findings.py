@@ -124,7 +124,7 @@ class Findings:
         self.found: dict[str, Finding] = {}
 
     def add(self, finding: Finding | None) -> None:
-        """Add a finding; ignore None."""
+        """Add a finding. Ignores None."""
         if finding is None:
             return
         before = self.found.get(finding.test)

@@ -68,7 +68,7 @@ class RelayEvidence(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reliability(self) -> float:
-        """The estimated share of questions of this name that the relay answers; half if unknown."""
+        """The estimated share of questions of this name that the relay answers. Half if unknown."""
         reached = self.answered + self.refused
         reach = (reached + 1) / (reached + self.failed + 2)
         return reach * (self.served + 1) / (self.served + self.declined + 1)

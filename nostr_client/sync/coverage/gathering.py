@@ -1,4 +1,4 @@
-"""Find the events for a repair: those that relays lack, also relays of mentioned people."""
+"""Find the events that a repair sends: what relays, and relays of mentioned people, lack."""
 
 from __future__ import annotations
 
@@ -105,8 +105,9 @@ def unseen(coverage: Coverage) -> dict[str, int]:
 
 
 def uncompared(coverage: Coverage) -> dict[str, tuple[int, ...]]:
-    """Return the kinds that a relay gets no events of, because it was not read to their end, by
-    name.
+    """Return the kinds that were not read to their end on a relay, by its name.
+
+    A repair sends the relay no events of these kinds.
     """
     kinds = (*coverage.kinds, *coverage.requests)
     found = {
@@ -163,7 +164,7 @@ async def _download(
 
 
 async def _by_ids(relay: Relay, ids: Sequence[str]) -> dict[str, Event] | None:
-    """Return verified events of these ids; None if the relay does not answer."""
+    """Return verified events of these ids, or None if the relay does not answer."""
     try:
         page = await relay.fetch(Filter(ids=ids))
     except RelayError:

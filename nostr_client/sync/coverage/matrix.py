@@ -131,7 +131,7 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     expired: frozenset[str] = frozenset()
     since: int | None = None
     no_list: str = ""
-    """Why the relays where the author writes (NIP-65) are not compared; "" if they are."""
+    """Why the relays where the author writes (NIP-65) are not compared, or "" if they are."""
 
     def cell(self, relay: str, kind: int) -> CoverageCell:
         """Return the cell of a relay and a kind."""
@@ -160,7 +160,7 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
         return ids - self.protected - self.expired - self._to_others(relay, ids)
 
     def missing(self, relay: str, kind: int) -> frozenset[str] | None:
-        """Return the ids that a relay should have and lacks; None if it was not read to its end."""
+        """Return the ids that a relay should have and lacks, or None if it was not read fully."""
         cell = self.cell(relay, kind)
         return self.due(relay, kind) - cell.held if cell.whole else None
 
