@@ -102,7 +102,7 @@ class Reply:
         """
         key, count = _key(floor), 0
         if key <= _key(self._asked[0].floor):
-            return None  # nothing was answered, and the same question again would never end
+            return None  # nothing was answered, and asking the same again would never end
         for block in self._asked:
             for part in range(len(block)):
                 upper = _key(block.upper(part))

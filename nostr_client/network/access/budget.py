@@ -82,7 +82,7 @@ class Budget:
 
     def _wait(self, now: float) -> float:
         backing_off = self._until - now
-        if backing_off > self._limits.longest_pause:  # of a clock that began again
+        if backing_off > self._limits.longest_pause:  # the clock began again
             backing_off = self._until = 0.0
         return max(self._bytes.wait(now, 0), backing_off, 0.0)
 
