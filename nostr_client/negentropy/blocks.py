@@ -1,4 +1,4 @@
-"""Ranges about to be said: split into parts by fingerprint, or listed by id."""
+"""Choose what to send for ranges: fingerprints of their parts, or their ids."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
     from nostr_client.negentropy.storage import Storage
 
 BUCKETS = 16
-"""Parts that a range is split into."""
+"""Number of parts into which a range is split."""
 
 LIST_BELOW = 2 * BUCKETS
-"""A range of fewer items is said by their ids."""
+"""A range with fewer items is sent as a list of its ids."""
 
 TERSE_FROM = 4
-"""A terse question names the fingerprint of so many items, not their ids: see `split`."""
+"""From this many items on, a terse question sends a fingerprint instead of ids: see `split`."""
 
 
 @dataclass(frozen=True, slots=True)
 class RangeBlock:
-    """Some ranges of a message that was read, and where our items lie in them."""
+    """Ranges of a message that was read, with the indexes of the local items in them."""
 
     floor: Bound
     ranges: Ranges
@@ -30,26 +30,27 @@ class RangeBlock:
     highs: list[int]
 
     def upper(self, at: int) -> Bound:
-        """The upper bound of one range; at -1 the lower bound of the first."""
+        """Return the upper bound of a range. At -1, return the lower bound of the first range."""
         return (self.ranges.stamps[at], self.ranges.prefixes[at]) if at >= 0 else self.floor
 
     def below(self, end: int) -> RangeBlock:
-        """The first `end` ranges."""
+        """Return the first `end` ranges."""
         stamps, prefixes, modes, payloads = self.ranges
         ranges = Ranges(stamps[:end], prefixes[:end], modes[:end], payloads[:end])
         return RangeBlock(self.floor, ranges, self.lows[:end], self.highs[:end])
 
 
 def locate(storage: Storage, ranges: Ranges, floor: Bound, low: int) -> RangeBlock:
-    """Find our items in ranges that begin at `floor`, the first of them at index `low`."""
+    """Find the local items of ranges from `floor` on. The first item has index `low`."""
     highs = storage.lower_bounds(ranges.stamps, ranges.prefixes)
     return RangeBlock(floor, ranges, [low, *highs[:-1]], highs)
 
 
 def settle(storage: Storage, span: RangeBlock) -> tuple[list[int], list[bytes]]:
-    """The modes, with Skip instead of every fingerprint that is ours too, and our prints.
+    """Return the modes, with Skip for each fingerprint that is equal to the local one, and the
+    prints.
 
-    A print is b"" where no fingerprint was read.
+    A print is the local fingerprint, or b"" if the message has no fingerprint for the range.
     """
     modes = list(span.ranges.modes)
     asked = [at for at, mode in enumerate(modes) if mode == FINGERPRINT]
@@ -63,7 +64,7 @@ def settle(storage: Storage, span: RangeBlock) -> tuple[list[int], list[bytes]]:
 
 
 def whole(storage: Storage, upper: Bound) -> list[Block]:
-    """All items below `upper`, split."""
+    """Return all items below `upper`, split."""
     ranges = Ranges([upper[0]], [upper[1]], [FINGERPRINT], [b""])
     return split(storage, RangeBlock((0, b""), ranges, [0], [len(storage)]), [FINGERPRINT])
 
@@ -76,14 +77,15 @@ def split(
     merge: bool = False,
     terse: list[bytes] | None = None,
 ) -> list[Block]:
-    """What to say about ranges: nothing for a Skip, parts or ids for a Fingerprint, else ids.
+    """Choose the answer to each range: nothing for a Skip, parts or ids for a Fingerprint, else
+    ids.
 
-    `merge`: neighbouring ranges where we have nothing become one. So there are never many more
-    ranges than items, however many a hostile message invents.
+    `merge`: neighbouring ranges without local items become one. There are then never many more
+    ranges than items, even if a hostile message has very many ranges.
 
-    `terse`: our fingerprint of each range. A short range that differs is then asked for with the
-    16 bytes of its fingerprint, which the other side, that has another one, answers with its ids
-    just as it would answer ours.
+    `terse`: the local fingerprint of each range. A short range that differs is then asked for with
+    this fingerprint of 16 bytes instead of ids. The other side has another fingerprint, and so
+    answers with its ids.
     """
     lows: list[int] = []
     highs: list[int] = []
@@ -105,7 +107,7 @@ def split(
 
 @dataclass(slots=True)
 class _Parts:
-    """The parts of all split ranges: 16 `lows` and `prints`, 15 inner bounds each."""
+    """Parts of all split ranges: for each range 16 `lows` and `prints`, and 15 inner bounds."""
 
     lows: list[int]
     stamps: list[int]

@@ -1,10 +1,10 @@
-"""Two answering sides compared by somebody who holds neither set, without I/O.
+"""Compare two answering sides without either set and without I/O.
 
-Both sides only answer (`Responder`). The one between them asks one side what it says of a range by
-a fingerprint that nobody has; the parts of the answer, each with a fingerprint of that side, are
-asked of the other side, whose parts go back to the first, until short ranges are said by ids.
-What both say of a range is then compared, and forgotten. So the bytes grow with what differs, and
-what is held with the ranges under way, not with the sets.
+Both sides only answer (`Responder`). The bridge asks one side about a range with a fingerprint that
+no side has. The answer has parts of the range, each with a fingerprint of that side. The bridge
+then asks the other side about these parts. So parts go back and forth until short ranges come as
+ids. The bridge compares the ids of both sides in a range, and forgets them. The bytes therefore
+grow with the difference. The memory grows with the open ranges, not with the sets.
 
     bridge = Bridge(os.urandom(16))
     while not bridge.done:
@@ -13,7 +13,7 @@ what is held with the ranges under way, not with the sets.
                 only = bridge.hear(side, answers[side].reconcile(message))
 
 No range that is asked by fingerprint ends at infinity. A fingerprint up to infinity is therefore
-always the rest of a full frame, which is never believed: what was not answered is asked again.
+always the rest of a full frame. The bridge never believes it, and asks again for what is missing.
 """
 
 from __future__ import annotations
@@ -39,35 +39,39 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 FAR: Final = 2**31 - 2
-"""Unix time from which events are compared by their ids alone: some relays count in 32 bits."""
+"""Unix time from which events are compared only by ids. Some relays use 32 bits for times."""
 
 MOST_RANGES: Final = 200_000
-"""Ranges under way, about 70 MB; two sets of ten million that differ in 1 % need a third of it."""
+"""Most open ranges, about 70 MB.
+
+Two sets of ten million items that differ in 1 % need a third of them.
+"""
 
 MOST_IDS: Final = 400_000
-"""Ids held of them, about 30 MB."""
+"""Most ids in memory for these ranges, about 30 MB."""
 
 _ASKED: Final = 2_000
-"""Ranges in one message: each can come back as sixteen."""
+"""Most ranges in one message. Each can come back as sixteen ranges."""
 
 _MANY: Final = 20_000
-"""Ranges that wait for one side, above which the other is asked for no further ones."""
+"""If more ranges than this wait for one side, the other side gets no new fingerprint ranges."""
 
 _READ: Final = 4096
 
 
 class DifferingIds(NamedTuple):
-    """Ids that one side has and the other lacks: of side 0, and of side 1."""
+    """Ids that only one side has: `first` of side 0, `second` of side 1."""
 
     first: Ids
     second: Ids
 
 
 class BridgeRange:
-    """A range to be asked of one side.
+    """Range to ask one side about.
 
-    By `print`, the other side's fingerprint, or where that is None by ids: `unmet` are then those
-    of the other side that this one has not named yet, None where the other was not asked yet.
+    The question has `print`, the other side's fingerprint. If `print` is None, it asks for ids.
+    `unmet` then has the other side's ids that this side has not named yet. It is None if the other
+    side was not asked yet.
     """
 
     __slots__ = ("answered", "begin", "floor", "named", "print", "unmet", "upper")
@@ -87,15 +91,16 @@ class BridgeRange:
 
     @property
     def held(self) -> int:
-        """Ids that are held for it."""
+        """The number of ids in memory for the range."""
         return len(self.unmet or ()) + len(self.named)
 
 
 class Bridge:
-    """See the module; `unlike` is a fingerprint that no side has, `until` the newest timestamp.
+    """Comparison of two sides, as the module describes.
 
-    Both `ask` and `hear` take the side, 0 or 1. `again` after a session was lost: what it was
-    asked and did not answer is asked again.
+    `unlike` is a fingerprint that no side has. `until` is the newest timestamp. `ask` and `hear`
+    take the side, 0 or 1. Call `again` after a session was lost, to repeat the questions without an
+    answer.
     """
 
     def __init__(self, unlike: bytes, *, until: int | None = None) -> None:
@@ -110,21 +115,21 @@ class Bridge:
 
     @property
     def done(self) -> bool:
-        """Nothing is left to ask, and nothing to hear."""
+        """Whether no question is left and no answer is due."""
         return not any((*map(len, self._waiting), *self._asked))
 
     def again(self, side: int) -> None:
-        """The answer to the last question will not come."""
+        """Repeat the last question, because its answer will not come."""
         for span in self._asked[side]:
             span.answered = span.floor
         self._waiting[side].put(self._asked[side])
         self._asked[side].clear()
 
     def ask(self, side: int, frame_limit: int) -> bytes | None:
-        """The next message to a side; None: it is to be asked nothing now.
+        """Return the next message to a side, or None if the side must not be asked now.
 
-        Ranges by ids come first, since they end a search and ids are held for them, then the
-        lowest.
+        Ranges by ids come first, because they end a search and their ids use memory. Then the
+        lowest ranges come.
         """
         waiting, others = self._waiting[side], self._waiting[1 - side]
         crowded = len(others) > max(_MANY, len(waiting))
@@ -142,9 +147,9 @@ class Bridge:
         return writer.message()
 
     def hear(self, side: int, message: bytes) -> DifferingIds:
-        """Take a side's answer; the ids found in it that are on one side only.
+        """Process a side's answer. Return the ids in the answer that only one side has.
 
-        Raises NegentropyError for an answer to another question, or too long a one.
+        Raises NegentropyError if the answer is too long, or belongs to another question.
         """
         reader = MessageReader(message)
         if reader.version != PROTOCOL_VERSION:
@@ -166,7 +171,7 @@ class Bridge:
 
 
 class _Waiting:
-    """What a side is to be asked, in order: ranges by ids, and by fingerprint."""
+    """Ranges to ask one side about, in order: those by ids, and those by fingerprint."""
 
     def __init__(self) -> None:
         self.lists: list[BridgeRange] = []
@@ -176,13 +181,13 @@ class _Waiting:
         return len(self.lists) + len(self.prints)
 
     def put(self, spans: Iterable[BridgeRange]) -> None:
-        """Add these."""
+        """Add ranges."""
         for span in spans:
             row = self.lists if span.print is None else self.prints
             bisect.insort(row, span, key=_floor)
 
     def take(self, most: int, *, prints: bool) -> list[BridgeRange]:
-        """Remove and give so many, in order; without `prints` those by ids alone."""
+        """Remove and return the first `most` ranges. Without `prints`, only those by ids."""
         lists = self.lists[:most]
         prints_ = self.prints[: most - len(lists) if prints else 0]
         del self.lists[: len(lists)], self.prints[: len(prints_)]
@@ -190,7 +195,7 @@ class _Waiting:
 
 
 class _Answer:
-    """One answer in the reading, against what was asked in ascending order."""
+    """Reads one answer and compares it with the question. Both ascend."""
 
     def __init__(self, asked: Sequence[BridgeRange]) -> None:
         self._asked = asked
@@ -202,7 +207,7 @@ class _Answer:
         self.others: list[bytes] = []
 
     def read(self, reader: MessageReader) -> None:
-        """Take every range, until the rest of a full frame."""
+        """Read every range up to the rest of a full frame."""
         floor: Bound = (0, b"")
         while not reader.exhausted:
             for stamp, prefix, mode, payload in zip(*reader.read(_READ), strict=True):
@@ -245,7 +250,7 @@ class _Answer:
                     self.mine.append(key)
 
     def left(self, unlike: bytes) -> list[BridgeRange]:
-        """What has to be asked again; the others are settled."""
+        """Return the ranges to ask again. All others are settled."""
         again: list[BridgeRange] = []
         for span in self._asked:
             if span.answered < span.upper and self._rest is not None and span.upper > self._rest:
@@ -265,7 +270,7 @@ class _Answer:
 
 
 def _remainder(span: BridgeRange, unlike: bytes) -> BridgeRange:
-    """What of a span was not answered."""
+    """Return the part of a range that has no answer."""
     if span.print is not None and span.answered > span.floor:
         return BridgeRange(span.answered, span.upper, unlike)
     span.floor = span.answered
@@ -273,7 +278,7 @@ def _remainder(span: BridgeRange, unlike: bytes) -> BridgeRange:
 
 
 def _blocks(spans: Sequence[BridgeRange]) -> list[Block]:
-    """Neighbouring spans as one block each."""
+    """Return neighbouring ranges as one block each."""
     blocks: list[Block] = []
     for span in spans:
         if not blocks or blocks[-1].upper(-1) != span.floor:

@@ -1,11 +1,11 @@
-"""Fingerprints that are kept: a set of items as a directory of chunks of about 1,024 items.
+"""Keep fingerprints of a changing set: a directory of chunks of about 1,024 items.
 
-A chunk is a row of records, 8 bytes of timestamp (big endian) and 32 of id, so that records sort
-as items do. Its head says where it begins, how many items it has and the sum of their ids mod
-2**256. Sums add and subtract, so an item that comes or goes changes one head and one chunk. A
-session over millions of items reads the heads, and the chunks that its ranges cut.
+A chunk is a row of records. A record has 8 bytes of timestamp (big endian) and 32 bytes of id, so
+records sort as items do. The head of a chunk has its first item, its number of items, and the sum
+of their ids mod 2**256. Sums add and subtract, so a new or removed item changes one head and one
+chunk. A session over millions of items reads the heads, and only those chunks that its ranges cut.
 
-Nothing here reads or writes: the caller brings the heads and a function that loads a chunk.
+This module does no I/O. The caller gives the heads and a function that loads a chunk.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from nostr_client.negentropy.encoding import ID_SIZE, INFINITY, SUM_MASK, finger
 from nostr_client.negentropy.storage import check_item, separator
 
 CHUNK_ITEMS = 1_024
-"""Items of a chunk: 40 KB to rewrite for one event, and 10,000 heads for 10 million events."""
+"""Items of a chunk. One event rewrites 40 KB, and 10 million events have 10,000 heads."""
 
 RECORD_SIZE = 8 + ID_SIZE
 CACHED_CHUNKS = 64
-"""Chunks that a session keeps in memory, about 7 MB: the next level cuts near the same places."""
+"""Chunks that a session keeps in memory, about 7 MB. The next level cuts near the same places."""
 
 Load = Callable[[int], bytes]
-"""The records of the chunk with this index in the directory."""
+"""Returns the records of the chunk with this index in the directory."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkHeader:
-    """What the directory says of a chunk: its first item, its number of items, their ids' sum."""
+    """Head of a chunk: its first item, its number of items, and the sum of their ids."""
 
     stamp: int
     id: bytes
@@ -48,20 +48,20 @@ class ChunkHeader:
 
 
 def record(stamp: int, key: bytes) -> bytes:
-    """One item as a record. Raises InvalidInput where it is no item."""
+    """Return an item as a record. Raises InvalidInput for an invalid item."""
     check_item(stamp, key)
     return stamp.to_bytes(8, "big") + key
 
 
 def records(packed: bytes) -> list[bytes]:
-    """Packed records apart."""
+    """Split packed records."""
     return [packed[at : at + RECORD_SIZE] for at in range(0, len(packed), RECORD_SIZE)]
 
 
 def head_of(packed: bytes) -> ChunkHeader:
-    """The head of a chunk, from its records.
+    """Return the head of a chunk, from its records.
 
-    Raises InvalidInput where they are none, cut short, or do not ascend: such a chunk is damaged.
+    Raises InvalidInput if the chunk is damaged: empty, cut off, or not ascending.
     """
     rows = records(packed)
     if not rows or len(rows[-1]) != RECORD_SIZE:
@@ -73,7 +73,7 @@ def head_of(packed: bytes) -> ChunkHeader:
 
 
 def chunks_of(stamps: Any, ids: Any) -> Iterator[bytes]:
-    """Chunks of ordered columns: n timestamps (uint64) and n * 32 bytes of ids."""
+    """Yield chunks of ordered columns: n timestamps (uint64) and n * 32 bytes of ids."""
     import numpy as np
 
     keys = np.frombuffer(memoryview(ids), dtype=np.uint8).reshape(-1, ID_SIZE)
@@ -87,11 +87,10 @@ def chunks_of(stamps: Any, ids: Any) -> Iterator[bytes]:
 
 
 class ChunkedStorage:
-    """A sealed set behind a directory: `heads` in order, and `load` for the records of one chunk.
+    """Sealed set behind a directory. `heads` are in order. `load` returns the records of one chunk.
 
-    The directory must not change while this is in use: take it from one snapshot. What `load`
-    raises passes. Raises InvalidInput, when a chunk is loaded, where it has not as many records as
-    its head says.
+    The directory must not change during use, so take it from one snapshot. Errors of `load` pass
+    through. Raises InvalidInput if a loaded chunk does not have as many records as its head says.
     """
 
     def __init__(
@@ -164,7 +163,7 @@ class ChunkedStorage:
 
 
 class _Chunk:
-    """A loaded chunk; the running sums are made when the first one is asked for."""
+    """A loaded chunk. Its running sums are computed at first use."""
 
     def __init__(self, packed: bytes) -> None:
         self.rows = records(packed)
@@ -180,7 +179,7 @@ class _Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Chunks (indices in the directory) that give way to others: none, one, or several."""
+    """Chunks to remove (indexes in the directory), and chunks to put in their place."""
 
     drop: tuple[int, ...]
     put: tuple[bytes, ...]
@@ -189,10 +188,11 @@ class Edit:
 def edit(
     heads: Sequence[ChunkHeader], load: Load, added: Iterable[bytes], removed: Iterable[bytes]
 ) -> list[Edit]:
-    """What changes in a directory when records come and go; what changes nothing is skipped.
+    """Return the changes of a directory for added and removed records.
 
-    A chunk that got too long is split, one that got too short joins its neighbour. Every index is
-    dropped once at most; edits may be applied in any order.
+    Records that change nothing cause no edit. A chunk that gets too long is split. A chunk that
+    gets too short joins its neighbour. Every index is dropped at most once, so edits may be applied
+    in any order.
     """
     keys = [head.record for head in heads]
     comes, goes = _by_chunk(keys, added), _by_chunk(keys, removed)
@@ -207,7 +207,7 @@ def edit(
             continue
         drop = [at] if heads else []
         while rows and len(rows) < CHUNK_ITEMS // 4 and drop and drop[-1] + 1 < len(heads):
-            # A short chunk takes the next one in, with what comes and goes there.
+            # A short chunk joins the next one, with the changes of that one.
             following = drop[-1] + 1
             rows |= set(records(load(following))) - goes.get(following, set())
             rows |= comes.get(following, set())
@@ -225,7 +225,7 @@ def _by_chunk(keys: list[bytes], rows: Iterable[bytes]) -> dict[int, set[bytes]]
 
 
 def _parted(rows: list[bytes]) -> Iterator[bytes]:
-    """Rows as chunks: one of up to twice the usual size, else as many as it takes."""
+    """Split rows into chunks: one chunk up to twice the usual size, else as many as needed."""
     parts = 1 if len(rows) <= 2 * CHUNK_ITEMS else -(-len(rows) // CHUNK_ITEMS)
     for part in range(parts if rows else 0):
         begin, end = part * len(rows) // parts, (part + 1) * len(rows) // parts

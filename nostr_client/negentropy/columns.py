@@ -1,7 +1,8 @@
-"""The storage for large sets: numpy columns, 48 bytes an item.
+"""Store large sets in numpy columns of 48 bytes for each item.
 
-8 bytes of timestamp, 32 of id, and 8 for the running sums: the eight 32-bit limbs of the ids are
-summed per 8 items and cumulated in 64 bits, which cannot overflow below 2**32 items.
+An item has 8 bytes of timestamp, 32 bytes of id and 8 bytes of running sums. The sums are of the
+eight 32-bit limbs of the ids, one sum for every 8 items. They are in 64 bits, which cannot overflow
+below 2**32 items.
 """
 
 from __future__ import annotations
@@ -29,21 +30,21 @@ if TYPE_CHECKING:
 
 _BLOCK = 8
 _FEW = 16
-"""Fingerprints up to which one after the other is faster than all together (measured)."""
+"""Up to this many fingerprints, computing one after the other is faster (measured)."""
 
 _ID_BITS = 8
-"""Bits of the id in the sort key at least."""
+"""Fewest bits of the id in the sort key."""
 
 _LIMB_BITS = np.uint64(32)
 _LIMB_MASK = np.uint64(2**32 - 1)
 
 
 class ArrayStorage:
-    """A sealed set in columns: `stamps` (n,) uint64 and `ids` of n * 32 bytes, in any order.
+    """Sealed set in columns: `stamps` (n,) uint64, and `ids` of n * 32 bytes, in any order.
 
-    Arrays that are already in order are kept without a copy: do not change them afterwards.
-    Raises InvalidInput where the lengths differ, for a timestamp of 2**64 - 1 and for an item that
-    comes twice.
+    Arrays that are already in order are used without a copy, so do not change them afterwards.
+    Raises InvalidInput if the lengths differ, for a timestamp of 2**64 - 1, and for a repeated
+    item.
     """
 
     def __init__(self, stamps: Any, ids: Any) -> None:
@@ -67,7 +68,7 @@ class ArrayStorage:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the columns hold."""
+        """The bytes of the columns."""
         return self._stamps.nbytes + self._words.nbytes + self._sums.nbytes
 
     def __len__(self) -> int:
@@ -85,7 +86,7 @@ class ArrayStorage:
         return result
 
     def _search_ids(self, lows: NDArray[np.intp], highs: NDArray[np.intp], keys: U64) -> Any:
-        """Bisect the id of each row of `keys` within its own run of one timestamp."""
+        """Bisect the id of each row of `keys` within its own run of equal timestamps."""
         open_ = np.flatnonzero(lows < highs)
         while len(open_):
             middles = (lows[open_] + highs[open_]) >> 1
@@ -105,19 +106,19 @@ class ArrayStorage:
         below_low = self._sums_below(low)
         below_high = np.empty_like(below_low)
         below_high[:-1] = below_low[1:]
-        # Most ranges end where the next one begins: its sums serve twice.
+        # Most ranges end where the next one begins, so the sums of that one serve twice.
         alone = np.flatnonzero(np.append(high[:-1] != low[1:], True))
         below_high[alone] = self._sums_below(high[alone])
         return _digests(_carry(below_high - below_low), high - low)
 
     def _total_below(self, index: int) -> int:
-        """The sum of the ids of all items below an index."""
+        """Return the sum of the ids of all items below an index."""
         limbs = self._words.view("<u4")[index & -_BLOCK : index]
         sums = self._sums[index // _BLOCK] + limbs.sum(axis=0, dtype=np.uint64)
         return sum(limb << (32 * at) for at, limb in enumerate(sums.tolist()))
 
     def _sums_below(self, indices: NDArray[np.intp]) -> U64:
-        """The limb sums (m, 8) of all items below each index."""
+        """Return the limb sums (m, 8) of all items below each index."""
         sums = self._sums.take(indices >> 3, axis=0)
         limbs = self._words.view("<u4")
         rest = indices & (_BLOCK - 1)
@@ -151,7 +152,7 @@ class ArrayStorage:
 
 
 def _digests(sums: NDArray[np.uint32], counts: NDArray[np.intp]) -> list[bytes]:
-    """The fingerprint of each sum and count."""
+    """Return the fingerprint of each sum and count."""
     width, most = ID_SIZE + 1, int(counts.max())
     if most >= 0x80:
         raw, texts = sums.tobytes(), map(varint, counts.tolist())
@@ -169,7 +170,7 @@ def _digests(sums: NDArray[np.uint32], counts: NDArray[np.intp]) -> list[bytes]:
 
 
 def _id_words(ids: Any) -> U64:
-    """Ids as (n, 4) uint64 that share the memory of what was given where they can."""
+    """Return ids as (n, 4) uint64, without a copy if possible."""
     if isinstance(ids, np.ndarray):
         raw = np.ascontiguousarray(ids).reshape(-1).view(np.uint8)
     else:
@@ -180,12 +181,12 @@ def _id_words(ids: Any) -> U64:
 
 
 def _native(words: U64) -> U64:
-    """Words of ids as numbers that compare as the bytes do."""
+    """Return words of ids as numbers that compare as the bytes do."""
     return words.byteswap()
 
 
 def _less(a: U64, b: U64) -> NDArray[np.bool_]:
-    """Whether each row of numbers (m, 4) is below its row of b."""
+    """Return for each row of numbers (m, 4) whether it is below the row of b."""
     below = a[:, 3] < b[:, 3]
     for column in (2, 1, 0):
         below = (a[:, column] < b[:, column]) | ((a[:, column] == b[:, column]) & below)
@@ -193,7 +194,7 @@ def _less(a: U64, b: U64) -> NDArray[np.bool_]:
 
 
 def _ascends(stamps: U64, words: U64) -> bool:
-    """Whether every item is above the one before it."""
+    """Return True if every item is above the item before it."""
     if bool((stamps[1:] < stamps[:-1]).any()):
         return False
     tops = words[:, 0].byteswap()
@@ -206,7 +207,7 @@ def _ascends(stamps: U64, words: U64) -> bool:
 
 
 def _order(stamps: U64, words: U64) -> NDArray[np.intp]:
-    """The order of the items: a radix sort of one composite key, and then its ties."""
+    """Return the order of the items: a radix sort of a composite key, then a sort of its ties."""
     keys = _sort_keys(stamps - stamps.min(), words[:, 0].byteswap())
     order = np.argsort(keys[-1], kind="stable")
     for digit in reversed(keys[:-1]):
@@ -221,9 +222,10 @@ def _order(stamps: U64, words: U64) -> NDArray[np.intp]:
 
 
 def _sort_keys(stamps: U64, tops: U64) -> list[NDArray[np.uint16]]:
-    """Timestamp and the top bits of the id as 16-bit digits, the highest first; both are used up.
+    """Return timestamp and top bits of the id as 16-bit digits, highest first. Changes both arrays.
 
-    numpy sorts 16-bit numbers in linear time. Few bits of id do: equal timestamps are few.
+    numpy sorts 16-bit numbers in linear time. Few bits of the id are enough, because few timestamps
+    are equal.
     """
     bits = int(stamps.max()).bit_length()
     digits = min(4, (bits + _ID_BITS + 15) // 16)
@@ -235,7 +237,7 @@ def _sort_keys(stamps: U64, tops: U64) -> list[NDArray[np.uint16]]:
 
 
 def _order_ties(order: NDArray[np.intp], tied: NDArray[np.bool_], stamps: U64, words: U64) -> None:
-    """Put the items whose keys are equal in order, in place."""
+    """Sort the items with equal keys in place."""
     where = np.flatnonzero(np.append(tied, False) | np.append(False, tied))
     rows = order[where]
     full = _native(words.take(rows, axis=0))
@@ -245,7 +247,7 @@ def _order_ties(order: NDArray[np.intp], tied: NDArray[np.bool_], stamps: U64, w
 
 
 def _block_sums(words: U64) -> U64:
-    """Running sums (n // 8 + 1, 8) of the limbs before each block of 8 items."""
+    """Return running sums (n // 8 + 1, 8) of the limbs before each block of 8 items."""
     whole = len(words) // _BLOCK
     sums = np.zeros((whole + 1, _BLOCK), dtype=np.uint64)
     limbs = words[: whole * _BLOCK].view("<u4").reshape(whole, _BLOCK, 8)
@@ -255,7 +257,7 @@ def _block_sums(words: U64) -> U64:
 
 
 def _carry(limbs: U64) -> NDArray[np.uint32]:
-    """Sums mod 2**256 (m, 8) uint32 from limb sums that were not carried yet."""
+    """Return sums mod 2**256 as (m, 8) uint32, from limb sums without carries."""
     result = np.empty(limbs.shape, dtype="<u4")
     carry = np.zeros(len(limbs), dtype=np.uint64)
     for column in range(8):

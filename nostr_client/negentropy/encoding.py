@@ -1,9 +1,9 @@
-"""Bytes of a negentropy V1 message: varints, bounds, ranges.
+"""Encode and decode negentropy V1 messages: varints, bounds and ranges.
 
-Source: the protocol V1 appendix of NIP-77. A message is the version byte and then ranges in
-ascending order, each an upper bound, a mode and the mode's payload; a range begins where the one
-before it ended. Everything read here was sent by a stranger: no length is trusted before it was
-compared with the bytes that are there.
+Source: the protocol V1 appendix of NIP-77. A message is a version byte and then ranges in ascending
+order. A range has an upper bound, a mode and the mode's payload, and begins at the end of the range
+before it. A stranger wrote the message. Every length is compared with the available bytes before
+use.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ ID_SIZE = 32
 FINGERPRINT_SIZE = 16
 SUM_MASK = 2**256 - 1
 INFINITY = 2**64 - 1
-"""The timestamp of the bound after every item; no item may have it."""
+"""Timestamp of the bound after every item. No item may have this timestamp."""
 
 SKIP, FINGERPRINT, ID_LIST = 0, 1, 2
 
 MIN_FRAME_LIMIT = 4096
-"""The smallest frame limit, bytes: below it a split of one range may not fit."""
+"""Smallest frame limit in bytes. Below it, a split of one range may not fit."""
 
 FRAME_MARGIN = 64
-"""Bytes kept free under the limit for a Skip (44) and the fingerprint of the tail (19)."""
+"""Bytes to keep free below the limit for a Skip (44) and the fingerprint of the tail (19)."""
 
 _MAX_VARINT_BYTES = 10
 
 
 def encode_varint(number: int) -> bytes:
-    """Base 128, most significant digit first, the high bit set on all but the last byte.
+    """Encode in base 128, most significant digit first. All bytes but the last have the high bit.
 
     Raises InvalidInput outside 0 to 2**64 - 1.
     """
@@ -51,24 +51,24 @@ def encode_varint(number: int) -> bytes:
 _SMALL = 1 << 14
 
 VARINTS = [encode_varint(number) for number in range(_SMALL)]
-"""The varints of one and two bytes."""
+"""Varints of one and two bytes."""
 
 
 def varint(number: int) -> bytes:
-    """`encode_varint`, from a table where the number is small."""
+    """Return the same as `encode_varint`, from a table for small numbers."""
     return VARINTS[number] if 0 <= number < _SMALL else encode_varint(number)
 
 
 def fingerprint_of(total: int, count: int) -> bytes:
-    """The fingerprint of `count` ids whose little endian sum is `total`."""
+    """Return the fingerprint of `count` ids whose little endian sum is `total`."""
     raw = (total & SUM_MASK).to_bytes(ID_SIZE, "little")
     return sha256(raw + varint(count)).digest()[:FINGERPRINT_SIZE]
 
 
 def decode_varint(data: bytes, at: int) -> tuple[int, int]:
-    """The number at `at`, and the offset after it.
+    """Return the number at offset `at`, and the offset after it.
 
-    Raises NegentropyError: truncated, or varint-overflow past 64 bits or 10 bytes.
+    Raises NegentropyError: truncated, or varint-overflow above 64 bits or 10 bytes.
     """
     number = 0
     for position in range(at, at + _MAX_VARINT_BYTES):
@@ -84,11 +84,11 @@ def decode_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 Bound = tuple[int, bytes]
-"""A timestamp and a prefix of an id: the first item that is not below it begins the next range."""
+"""Timestamp and prefix of an id. The first item that is not below it begins the next range."""
 
 
 class Ranges(NamedTuple):
-    """Some ranges of a message, as columns; `payloads` is b"" for a Skip."""
+    """Ranges of a message, as columns. `payloads` has b"" for a Skip."""
 
     stamps: list[int]
     prefixes: list[bytes]
@@ -100,8 +100,9 @@ class Ranges(NamedTuple):
 class Block:
     """Neighbouring ranges above `floor`, as columns.
 
-    `stamps` and `prefixes` are the upper bounds, `lows` the index of the first item of each range
-    and `high` that after the last; `prints` the fingerprints, None for a range said by its ids.
+    `stamps` and `prefixes` are the upper bounds. `lows` has the index of the first item of each
+    range, and `high` is the index after the last item. `prints` has the fingerprints, or None for a
+    range that is sent as ids.
     """
 
     floor: Bound
@@ -115,15 +116,15 @@ class Block:
         return len(self.stamps)
 
     def highs(self) -> list[int]:
-        """The index after the last item of each range."""
+        """Return the index after the last item of each range."""
         return [*self.lows[1:], self.high]
 
     def upper(self, part: int) -> Bound:
-        """The upper bound of one range."""
+        """Return the upper bound of one range."""
         return self.stamps[part], self.prefixes[part]
 
     def part(self, begin: int, end: int) -> Block:
-        """The ranges begin ≤ index < end."""
+        """Return the ranges begin ≤ index < end."""
         return Block(
             self.upper(begin - 1) if begin else self.floor,
             self.lows[end] if end < len(self) else self.high,
@@ -135,10 +136,10 @@ class Block:
 
 
 class MessageReader:
-    """Reads the ranges of one message a few at a time.
+    """Reads the ranges of one message in parts.
 
-    Raises NegentropyError, from the constructor: truncated, bad-version-byte. `version` is the
-    sender's; only V1 can be read on. Without `keep_ids` the payload of an IdList is b"" too.
+    `version` is the sender's version. Only V1 can be read on. Without `keep_ids`, the payload of an
+    IdList is b"" too. The constructor raises NegentropyError: truncated, bad-version-byte.
     """
 
     def __init__(self, message: bytes, *, keep_ids: bool = True) -> None:
@@ -158,7 +159,7 @@ class MessageReader:
         return self._at >= len(self._data)
 
     def read(self, most: int) -> Ranges:
-        """At most `most` further ranges.
+        """Return at most `most` further ranges.
 
         Raises NegentropyError: truncated, bound-too-long, bad-mode, varint-overflow,
         bad-bound-order.
@@ -171,7 +172,8 @@ class MessageReader:
         return ranges
 
     def _read(self, ranges: Ranges, most: int) -> None:
-        # The hot loop of every session: one long function, varints of up to two bytes inline.
+        # This loop is the hottest of a session: one long function, with varints of up to two bytes
+        # inline.
         stamps, prefixes, modes, payloads = ranges
         data, at, end = self._data, self._at, len(self._data)
         stamp, prefix = self._bound
@@ -235,10 +237,10 @@ class MessageReader:
 
 
 class MessageWriter:
-    """Writes the ranges of one message, as far as they fit below `frame_limit` bytes (0: all do).
+    """Writes the ranges of one message while they fit below `frame_limit` bytes (0: no limit).
 
-    What lies between `bound`, the last one written, and the ranges that are written next is
-    skipped; where nothing follows, the end of the message says as much.
+    The range from `bound`, the last written bound, to the next written range is skipped. The end of
+    the message skips all that follows.
     """
 
     def __init__(self, frame_limit: int = 0) -> None:
@@ -249,24 +251,24 @@ class MessageWriter:
 
     @property
     def size(self) -> int:
-        """Bytes written so far."""
+        """The number of bytes written so far."""
         return self._size
 
     @property
     def room(self) -> int:
-        """Bytes that may still be written."""
+        """The number of bytes that may still be written."""
         return self._budget - self._size
 
     def message(self) -> bytes:
-        """The whole message."""
+        """Return the whole message."""
         return b"".join(self._parts)
 
     def write(self, block: Block, ids: Callable[[int, int], bytes]) -> int:
-        """Write ranges until one does not fit; how many were written.
+        """Write ranges until one does not fit. Return how many were written.
 
-        `ids(low, high)` gives the packed ids of a range that is said by them.
+        `ids(low, high)` returns the packed ids of a range that is sent as ids.
         """
-        # The hot loop of every session; the first part is the Skip, or empty.
+        # This loop is hot in every session. The first part is the Skip, or empty.
         skip = self.bound != block.floor
         parts = [_skip(self.bound, block.floor) if skip else b""]
         room = self.room - len(parts[0])
@@ -295,17 +297,18 @@ class MessageWriter:
             last = stamp
             written += 1
         if written:
-            # Joined while it is warm in the cache: many small parts at the end are slower.
+            # Joining now is faster than joining many small parts at the end (cache).
             self._parts.append(b"".join(parts))
             self._size = self._budget - room
             self.bound = block.upper(written - 1)
         return written
 
     def tail(self, floor: Bound, fingerprint: bytes | None) -> None:
-        """End the message: all above `floor` has this fingerprint, None where nothing follows.
+        """End the message with one range above `floor`, with this fingerprint, or empty for None.
 
-        An empty rest is an empty IdList: the other side then names what it has there, where an
-        empty fingerprint may by accident equal that of a range that it cut at another place.
+        An empty rest is an empty IdList, so the other side names its ids there. An empty
+        fingerprint could by accident equal the one of a range that the other side cut at another
+        place.
         """
         if INFINITY in (self.bound[0], floor[0]):
             return
@@ -321,7 +324,7 @@ class MessageWriter:
 
 
 def _skip(last: Bound, bound: Bound) -> bytes:
-    """A Skip up to `bound` after a range up to `last`."""
+    """Return a Skip up to `bound`, after a range up to `last`."""
     stamp, prefix = bound
     delta = varint(0 if stamp == INFINITY else stamp - last[0] + 1)
     return b"".join((delta, _LENGTHS[len(prefix)], prefix, b"\0"))
@@ -331,7 +334,7 @@ _LENGTHS = [bytes([length]) for length in range(ID_SIZE + 1)]
 
 
 def _check_order(before: bytes, prefix: bytes) -> None:
-    # Prefixes stand for ids filled up with zeros, so b"\1" and b"\1\0" are the same bound.
+    # A prefix is an id filled up with zeros, so b"\1" and b"\1\0" are the same bound.
     if prefix.ljust(ID_SIZE, b"\0") < before.ljust(ID_SIZE, b"\0"):
         raise NegentropyError("bounds that descend", kind="bad-bound-order")
 

@@ -1,4 +1,4 @@
-"""Which ids of two lists are on one side only, for many pairs of lists at once."""
+"""Find ids that only one of two lists has, for many pairs of lists at once."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _ARRAYS_FROM = 256
-"""Ids from which numpy is worth its overhead (measured)."""
+"""Number of ids from which numpy is faster (measured)."""
 
 _MOST_PASSES = 12
-"""Hash tables that are tried before ids count as crafted to collide, and go by Python's sets."""
+"""Hash tables to try. After that, the ids may be crafted to collide, and Python's sets are used."""
 
-# Odd constants without structure: they mix a row of four words, and the number of its pair, into
-# one word that is multiplied again for every table.
+# Odd constants without structure. They mix a row of four words and its pair's number into one word.
+# Each table multiplies this word again.
 _MIX = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93)
 
 
 class Ids(Sequence[bytes]):
-    """Ids of 32 bytes, packed: an immutable sequence; `packed` is its n * 32 bytes."""
+    """Packed ids of 32 bytes as an immutable sequence. `packed` has the n * 32 bytes."""
 
     __slots__ = ("packed",)
 
@@ -50,7 +50,7 @@ class Ids(Sequence[bytes]):
         return (packed[at : at + ID_SIZE] for at in range(0, len(packed), ID_SIZE))
 
     def hex(self) -> list[str]:
-        """The ids as lower-case hex."""
+        """Return the ids as lower-case hex."""
         text = self.packed.hex()
         return [text[at : at + 2 * ID_SIZE] for at in range(0, len(text), 2 * ID_SIZE)]
 
@@ -59,10 +59,10 @@ class Ids(Sequence[bytes]):
 
 
 def differences(ours: list[bytes], theirs: list[bytes]) -> tuple[bytes, bytes]:
-    """Packed ids that only we have and that only they have, of pairs of packed lists.
+    """Return packed ids that only we have, and that only they have, from pairs of packed lists.
 
-    Each pair stands for itself: an id that is in our list of one pair and in theirs of another is
-    named on both sides. What they repeat within a list is named once.
+    Each pair is compared alone. An id in our list of one pair and in their list of another pair is
+    in both results. An id that they repeat within a list is returned once.
     """
     have: list[bytes] = []
     need: list[bytes] = []
@@ -82,7 +82,7 @@ def differences(ours: list[bytes], theirs: list[bytes]) -> tuple[bytes, bytes]:
 
 
 def _are_distinct(packed: bytes) -> bool:
-    """Whether no two ids begin with the same 8 bytes: then surely no two are the same."""
+    """Return True if no two ids begin with the same 8 bytes, so that no two ids are equal."""
     import numpy as np
 
     words = np.sort(np.frombuffer(packed, dtype="<u8")[::4])
@@ -100,7 +100,7 @@ def _by_sets(pairs: list[tuple[bytes, bytes]]) -> tuple[bytes, bytes]:
 
 
 def _by_arrays(ours: list[bytes], theirs: list[bytes]) -> tuple[bytes, bytes] | None:
-    """`differences` by hash tables in numpy; None where too many hashes collide."""
+    """Return `differences` with hash tables in numpy, or None if too many hashes collide."""
     import numpy as np
 
     rows = _Rows(ours + theirs, len(ours))
@@ -128,7 +128,7 @@ def _by_arrays(ours: list[bytes], theirs: list[bytes]) -> tuple[bytes, bytes] | 
 
 
 class _Rows:
-    """Ids of many lists as one array; the lists from `lists` on count from pair 0 again."""
+    """Ids of many lists as one array. The lists from `lists` on begin again with pair 0."""
 
     def __init__(self, packed: list[bytes], lists: int) -> None:
         import numpy as np
@@ -142,25 +142,25 @@ class _Rows:
             self._hashes *= np.uint64(_MIX[column])
 
     def equal(self, a: NDArray[np.intp], b: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Whether two rows are the same id of the same pair."""
+        """Return for each two rows whether they are the same id of the same pair."""
         same = self._pairs.take(a) == self._pairs.take(b)
         found: NDArray[np.bool_] = same & (self.words.take(a, 0) == self.words.take(b, 0)).all(1)
         return found
 
     def slots(self, rows: NDArray[np.intp], number: int, bits: int) -> NDArray[np.intp]:
-        """The slot of each row in table `number` of 2**bits slots."""
+        """Return the slot of each row in table `number`, which has 2**bits slots."""
         import numpy as np
 
         mixed = self._hashes.take(rows) * np.uint64(_MIX[1] + 2 * number)
         return (mixed >> np.uint64(64 - bits)).astype(np.intp)
 
     def table(self, rows: NDArray[np.intp], number: int) -> _Table:
-        """These rows in a hash table."""
+        """Return a hash table of these rows."""
         return _Table(self, rows, number)
 
 
 class _Table:
-    """Rows in a hash table where of the rows that share a slot only one stays."""
+    """Hash table of rows. Only one of the rows that share a slot stays in it."""
 
     def __init__(self, rows: _Rows, members: NDArray[np.intp], number: int) -> None:
         import numpy as np
@@ -172,7 +172,7 @@ class _Table:
         self._table[self._slots] = members
 
     def find(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-        """The member that is equal to each row, or -1."""
+        """Return the member that is equal to each row, or -1."""
         import numpy as np
 
         met = self._table.take(self._rows.slots(rows, self._number, self._bits))
@@ -182,7 +182,10 @@ class _Table:
         return met
 
     def losers(self, lone: NDArray[np.bool_]) -> NDArray[np.intp]:
-        """Members that lost their slot to another id; those that repeat one are not lone."""
+        """Return the members that lost their slot to another id.
+
+        Marks repeated members as not lone.
+        """
         winners = self._table.take(self._slots)
         lost = winners != self._members
         winners, losers = winners[lost], self._members[lost]

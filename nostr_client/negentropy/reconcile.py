@@ -1,15 +1,15 @@
-"""Both sides of a negentropy V1 session, without I/O.
+"""Run both sides of a negentropy V1 session without I/O.
 
     neg = Initiator(storage)                    answer = Responder(storage)
     message = neg.initiate()                    message = answer.reconcile(message)
     round_ = neg.reconcile(message)             # round_.have, round_.need; done at message None
 
-The frame limit is kept by ending a message early. The responder then says one range for all that
-follows: its fingerprint begins exactly where the last written range ended, and where nothing
-follows an empty IdList says so. The initiator remembers what it did not get to say or to hear and
-says it in the next message, so that no range is ever searched from the top again. Implementations
-that let the fingerprint of the rest begin later lose items; a session with one of them is whole
-all the same (docs/concepts/negentropy.md).
+A side keeps the frame limit by ending a message early. The responder then ends with one range for
+the rest. The fingerprint of this range begins exactly where the last written range ended. If
+nothing follows, the range is an empty IdList. The initiator remembers the ranges that did not fit
+or got no answer. It sends them in the next message, so no range is searched from the top again.
+Some implementations let the fingerprint of the rest begin later, and so lose items. A session with
+such a responder is still complete (docs/concepts/negentropy.md).
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ __all__ = ["Ids", "Initiator", "ReconcileRound", "Responder"]
 _FIRST_CHUNK, _LARGEST_CHUNK = 64, 4096
 
 _SPLIT_SIZE = 16 * 20
-"""Bytes that a split takes at least: more ranges than fit are not worth computing."""
+"""Fewest bytes of a split. Computing more ranges than fit would be useless."""
 
 _LIST_HEAD = 104
-"""Bytes of a Skip, a bound, the mode and the number before the ids of a list, at most."""
+"""Most bytes of a Skip, a bound, the mode and the number before the ids of a list."""
 
 _LEAST_WINDOW = 8
-"""Ranges that are asked at once at least, however few were answered the last time."""
+"""Fewest ranges to ask at once, even if fewer were answered the last time."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReconcileRound:
-    """What one answer showed the initiator: ids that only we have, ids that we need.
+    """Result of one answer for the initiator: ids that only we have, and ids that we need.
 
-    `message` is to be sent next; None: the session is complete. An id may be named in several
-    rounds, and in both lists where the two sides hold it under different timestamps.
+    `message` is the next message to send, or None if the session is complete. Several rounds may
+    name the same id. Both lists have an id if the two sides have it with different timestamps.
     """
 
     message: bytes | None
@@ -64,10 +64,10 @@ class ReconcileRound:
 
 
 class Initiator:
-    """The side that asks and learns the differences.
+    """Side that asks and learns the differences.
 
-    `frame_limit`: bytes of a message at most, 0 for none; without one every message is byte for
-    byte that of the reference implementations. Raises InvalidInput below 4096.
+    `frame_limit`: most bytes of a message, or 0 for no limit. Without a limit, every message equals
+    the message of the reference implementations byte for byte. Raises InvalidInput below 4096.
     """
 
     def __init__(self, storage: Storage, *, frame_limit: int = 0) -> None:
@@ -80,16 +80,16 @@ class Initiator:
         self.rounds = 0
 
     def initiate(self) -> bytes:
-        """The first message."""
+        """Return the first message."""
         self._blocks = whole(self._storage, (INFINITY, b""))
         return self._ask()
 
     def reconcile(self, message: bytes) -> ReconcileRound:
         """Read the other side's answer.
 
-        Raises NegentropyError for anything but a V1 message, kind "unsupported-version" where the
-        other side speaks another version only. A lone V1 byte is never that: it answers our V1
-        message, so it says that nothing is left.
+        Raises NegentropyError for anything but a V1 message. The kind is "unsupported-version" if
+        the other side supports another version only. A single V1 byte is never a version error. It
+        answers our V1 message, so it means that nothing is left.
         """
         reader = MessageReader(message)
         if reader.version != PROTOCOL_VERSION:
@@ -106,14 +106,14 @@ class Initiator:
         return ReconcileRound(self._ask() if self._blocks else None, have, need)
 
     def _fit_window(self, answered: int | None) -> None:
-        """Ask as many ranges as the other side's frame held answers for, and try for more."""
+        """Ask about as many ranges as the other side's last frame answered, and try a few more."""
         if answered is not None:
             self._window = max(_LEAST_WINDOW, answered + answered // 8)
         else:
             self._window = min(2 * self._window, INFINITY)
 
     def _ask(self) -> bytes:
-        """The next message: what is unsettled from the lowest on, as far as it fits."""
+        """Return the next message: the open ranges from the lowest on, as many as fit."""
         writer = MessageWriter(self._limit)
         self._sent = asked = 0
         while self._sent < len(self._blocks) and asked < self._window:
@@ -127,7 +127,10 @@ class Initiator:
         return writer.message()
 
     def _split(self, parts: int) -> Block:
-        """The next block to be said, cut to so many ranges (0: not); its rest is the one after."""
+        """Return the next block to send, cut after `parts` ranges (0: not cut).
+
+        The rest follows it.
+        """
         block = self._blocks[self._sent]
         if 0 < parts < len(block):
             rest = block.part(parts, len(block))
@@ -137,9 +140,9 @@ class Initiator:
 
 
 class Responder:
-    """The side that answers; it learns nothing and keeps nothing between messages.
+    """Side that answers. It learns nothing, and keeps no ranges between messages.
 
-    `frame_limit` as for Initiator. `done` is True after an answer that left nothing to say.
+    `frame_limit` is as for Initiator. `done` is True after an answer that leaves nothing open.
     """
 
     def __init__(self, storage: Storage, *, frame_limit: int = 0) -> None:
@@ -150,7 +153,7 @@ class Responder:
         self.done = False
 
     def reconcile(self, message: bytes) -> bytes:
-        """The answer to one message; the lone V1 byte to a message of another version.
+        """Return the answer to one message, or the single V1 byte for a message of another version.
 
         Raises NegentropyError for a malformed message.
         """
@@ -159,13 +162,13 @@ class Responder:
             return bytes([PROTOCOL_VERSION])
         self.rounds += 1
         reply = _Answer(self._storage, self._limit).to(reader)
-        # A lone byte as the first message only asks for the version.
+        # A single byte as the first message only asks for the version.
         self.done = len(reply) == 1 and (self.rounds > 1 or len(message) > 1)
         return reply
 
 
 class _Answer:
-    """One message of the responder in the making."""
+    """Builds one message of the responder."""
 
     def __init__(self, storage: Storage, frame_limit: int) -> None:
         self._storage = storage
@@ -175,7 +178,7 @@ class _Answer:
         self._full = False
 
     def to(self, reader: MessageReader) -> bytes:
-        """Answer range after range, in growing chunks, until the message or the frame ends."""
+        """Answer range by range, in growing chunks, until the message or the frame ends."""
         chunk = _FIRST_CHUNK
         while not (reader.exhausted or self._full):
             self._answer(reader.read(min(chunk, 1 + self._writer.room // _SPLIT_SIZE)))
@@ -192,7 +195,7 @@ class _Answer:
                 return
 
     def _end(self, block: Block) -> None:
-        """End the message: such ids of the block as fit, and one range for all that is left."""
+        """End the message with those ids of the block that fit, and one range for all the rest."""
         floor, low = block.floor, block.lows[0]
         fitting = (self._writer.room - _LIST_HEAD) // ID_SIZE
         if block.prints[0] is None and fitting > 0:

@@ -1,9 +1,9 @@
-"""Reading the responder's reply against what was asked.
+"""Read the responder's reply and compare it with the question.
 
-What was asked is a row of ranges that ascend, and what was not yet asked follows them. A reply
-goes through the ranges in order: it skips what is equal, splits or lists what is not, and where
-its frame is full it ends with one range for all the rest. That last range says nothing new about
-what was asked in it, so those ranges are simply asked again.
+The question is a row of ascending ranges, followed by ranges that were not sent yet. A reply goes
+through the ranges in order. It skips equal ranges, and splits or lists the others. If its frame is
+full, it ends with one range for all the rest. This last range says nothing new about the ranges in
+it, so they are asked again.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _CHUNK = 4096
 
 
 class Reply:
-    """One reply in the reading; `asked` and `later` are the blocks said and not said yet.
+    """Reads one reply. `asked` has the blocks that were sent, and `later` the others.
 
-    `have` and `need` hold packed ids. `answered` is the number of ranges that were answered
-    before the other side's frame was full, None where it was not. `terse` as for `split`.
+    `have` and `need` have packed ids. `answered` is the number of ranges that were answered before
+    the other side's frame was full, or None if it was not full. `split` describes `terse`.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Reply:
         self.answered: int | None = None
 
     def read(self, reader: MessageReader) -> list[Block]:
-        """All that is still unsettled, lowest first.
+        """Return all ranges that are still open, lowest first.
 
         Raises NegentropyError.
         """
@@ -77,14 +77,14 @@ class Reply:
                 found.append(ids)
 
     def _settle(self, span: RangeBlock, modes: list[int]) -> None:
-        """Note how far the other side has spoken; its own Skips say nothing."""
+        """Note up to which bound the other side answered. Its own Skips do not count."""
         for at in reversed(range(len(modes))):
             if modes[at] != SKIP or span.ranges.modes[at] == FINGERPRINT:
                 self._settled = span.upper(at)
                 return
 
     def _find_rest(self, span: RangeBlock, modes: list[int]) -> int | None:
-        """The index of the differing range that is the rest of a full frame, if there is one."""
+        """Return the index of the differing range that is the rest of a full frame, or None."""
         for at in range(len(modes) - 1, -1, -1):
             if span.ranges.stamps[at] != INFINITY:
                 return None
@@ -97,10 +97,12 @@ class Reply:
         return None
 
     def _answered(self, floor: Bound) -> int | None:
-        """How many ranges were answered below `floor`; None where the rest is one range itself."""
+        """Return how many ranges were answered below `floor`, or None if the rest is one range
+        itself.
+        """
         key, count = _key(floor), 0
         if key <= _key(self._asked[0].floor):
-            return None  # Nothing was answered at all: to ask the same again would never end.
+            return None  # nothing was answered, and asking the same again would never end
         for block in self._asked:
             for part in range(len(block)):
                 upper = _key(block.upper(part))
@@ -111,7 +113,7 @@ class Reply:
 
 
 def above(storage: Storage, blocks: list[Block], bound: Bound) -> list[Block]:
-    """What of these ascending blocks lies above a bound, a range that it cuts included."""
+    """Return the parts of ascending blocks above a bound, with the upper part of a cut range."""
     key = _key(bound)
     for at, block in enumerate(blocks):
         if _key(block.upper(-1)) > key:
@@ -120,7 +122,7 @@ def above(storage: Storage, blocks: list[Block], bound: Bound) -> list[Block]:
 
 
 def _cut(storage: Storage, block: Block, bound: Bound) -> list[Block]:
-    """The ranges of a block above a bound: whole ones, and what it leaves of the first."""
+    """Return the ranges of a block above a bound: whole ones, and the upper part of the first."""
     key, part = _key(bound), 0
     if _key(block.floor) >= key:
         return [block]
@@ -138,5 +140,5 @@ def _cut(storage: Storage, block: Block, bound: Bound) -> list[Block]:
 
 
 def _key(bound: Bound) -> Bound:
-    """A bound that compares: a prefix stands for an id filled up with zeros."""
+    """Return a comparable bound. A prefix is an id filled up with zeros."""
     return bound[0], bound[1].rstrip(b"\0")

@@ -1,8 +1,8 @@
-"""What a negentropy engine asks of a set of items, and the set that plain ints hold.
+"""Define the set of items that a negentropy session needs, and a set in plain Python ints.
 
-An item is a timestamp (0 to 2**64 - 2) and an id of 32 bytes; items are ordered by timestamp and
-then by id. A fingerprint is the first 16 bytes of SHA-256 over the sum of the ids, as little
-endian numbers mod 2**256, and the varint of their number. Storages keep running sums, so that the
+An item is a timestamp (0 to 2**64 - 2) and an id of 32 bytes. Items are ordered by timestamp, then
+by id. A fingerprint is the first 16 bytes of a SHA-256. The hash covers the sum of the ids as
+little endian numbers mod 2**256, and the varint of their number. Storages keep running sums, so the
 fingerprint of any range costs the same.
 """
 
@@ -19,37 +19,39 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 ARRAY_THRESHOLD = 5_000
-"""From this many items on numpy's columns are faster than plain ints (measured)."""
+"""Number of items from which numpy's columns are faster than plain ints (measured)."""
 
 
 class Storage(Protocol):
-    """An ordered, sealed set of items; every question is asked for many ranges at once."""
+    """Ordered, sealed set of items. Each method works on many ranges at once."""
 
     def __len__(self) -> int: ...
 
     def lower_bounds(self, stamps: Sequence[int], prefixes: Sequence[bytes]) -> list[int]:
-        """For each bound the index of the first item that is not below it."""
+        """Return for each bound the index of the first item that is not below it."""
         ...
 
     def fingerprints(self, lows: Sequence[int], highs: Sequence[int]) -> list[bytes]:
-        """The fingerprint of the items low ≤ index < high, for each pair."""
+        """Return the fingerprint of the items low ≤ index < high, for each pair."""
         ...
 
     def separators(self, indices: Sequence[int]) -> tuple[list[int], list[bytes]]:
-        """For each index > 0 the shortest bound above the item before it and not above it."""
+        """Return for each index > 0 the shortest bound above the item before it, and not above its
+        item.
+        """
         ...
 
     def ids(self, low: int, high: int) -> bytes:
-        """The packed ids of low ≤ index < high."""
+        """Return the packed ids of low ≤ index < high."""
         ...
 
     def item(self, index: int) -> tuple[int, bytes]:
-        """Timestamp and id of one item."""
+        """Return timestamp and id of one item."""
         ...
 
 
 def separator(before: tuple[int, bytes], after: tuple[int, bytes]) -> tuple[int, bytes]:
-    """The shortest bound above `before` and not above `after`, two neighbouring items."""
+    """Return the shortest bound above `before` and not above `after`, two neighbouring items."""
     stamp, key = after
     if stamp != before[0]:
         return stamp, b""
@@ -58,7 +60,7 @@ def separator(before: tuple[int, bytes], after: tuple[int, bytes]) -> tuple[int,
 
 
 def check_item(stamp: int, key: bytes) -> None:
-    """Raises InvalidInput where this is no item."""
+    """Raise InvalidInput for an invalid item."""
     if not 0 <= stamp < INFINITY:
         raise InvalidInput(f"a timestamp is 0 to 2**64 - 2, not {stamp}")
     if len(key) != ID_SIZE:
@@ -66,10 +68,9 @@ def check_item(stamp: int, key: bytes) -> None:
 
 
 class PlainStorage:
-    """A set of up to some thousands of items, in Python's own ints.
+    """Set of up to some thousands of items, in Python's own ints.
 
-    Takes the items in any order. Raises InvalidInput for a malformed item, and for an item that
-    comes twice.
+    Takes the items in any order. Raises InvalidInput for a malformed item, and for a repeated item.
     """
 
     def __init__(self, items: Iterable[tuple[int, bytes]]) -> None:
@@ -107,9 +108,10 @@ class PlainStorage:
 
 
 def seal(items: Iterable[tuple[int, bytes]]) -> Storage:
-    """The storage that fits this many items: `PlainStorage`, or `ArrayStorage` for many.
+    """Return the storage that suits the number of items: `PlainStorage`, or `ArrayStorage` for
+    many.
 
-    Raises InvalidInput as they do.
+    Raises InvalidInput as these classes do.
     """
     listed = list(items)
     if len(listed) < ARRAY_THRESHOLD:
@@ -122,10 +124,11 @@ def seal(items: Iterable[tuple[int, bytes]]) -> Storage:
 
 
 def seal_columns(stamps: Any, ids: Any) -> Storage:
-    """`seal` for columns: timestamps (uint64 array or ints) and as many ids.
+    """Seal columns as `seal` seals items: timestamps (uint64 array or ints) and as many ids.
 
     The ids are a buffer of n * 32 bytes: bytes, or an array of shape (n, 32) uint8 or (n, 4)
-    uint64. Many that are in order are taken without a copy. Raises InvalidInput as `seal` does.
+    uint64. Many items that are in order are used without a copy. Raises InvalidInput as `seal`
+    does.
     """
     if len(stamps) >= ARRAY_THRESHOLD:
         from nostr_client.negentropy.columns import ArrayStorage

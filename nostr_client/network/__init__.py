@@ -1,5 +1,6 @@
-"""One relay or many over WebSockets: connections, subscriptions, pages, verified events.
+"""Talk to one relay or many over WebSockets: connections, subscriptions, pages, verified events.
 
-Filters and events enter; verified events, counts and acknowledgements leave, with a status for
-each relay. Start with `relay` (one), `pool` (many) and `ingest` (into the store).
+The package takes filters and events. It returns verified events, counts and acknowledgements, with
+a status for each relay. Start with `relay` (one relay), `pool` (many relays) and `ingest` (saving
+into the store).
 """

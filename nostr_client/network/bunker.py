@@ -1,8 +1,8 @@
-"""Signs events with a key that a bunker keeps (NIP-46), through the client of nostr-sdk.
+"""Sign events with a key that a bunker keeps (NIP-46), through the client of nostr-sdk.
 
-nostr-sdk (extra `[fleet]`) holds the connections to the relays of the bunker's link. They are
-direct, so a link with a relay that a proxy would carry is refused. Everything that the bunker
-returns is verified here.
+nostr-sdk (extra `[fleet]`) connects directly to the relays of the bunker's link. A link is
+therefore refused if one of its relays needs a proxy. This module verifies everything that the
+bunker returns.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 SCHEME: Final = "bunker://"
 
 REQUEST_S: Final = 30.0
-"""What one request may take: a bunker may ask its owner, who is not always there."""
+"""Seconds that one request may take. A bunker may ask its owner, who may be away."""
 
 MOST_RELAYS: Final = 10
-"""Relays of one link; bunkers name one to three."""
+"""Most relays of one link. Bunkers name one to three."""
 
 _SECRETS: Final = re.compile(r"nsec1[0-9a-z]+")
 
@@ -67,10 +67,13 @@ class BunkerLink(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_link(text: str) -> BunkerLink:
-    """Read a `bunker://` link. Raises InvalidInput, InvalidRelayURL; neither shows its secret."""
+    """Read a `bunker://` link.
+
+    Raises InvalidInput or InvalidRelayURL, without the link's secret.
+    """
     try:
         parts = urlsplit(text.strip())
-    except ValueError:  # a bracket
+    except ValueError:  # unbalanced brackets in the host
         parts = urlsplit("")
     query = parse_qs(parts.query)
     if parts.scheme != "bunker" or not nip19.looks_hex(parts.netloc):
@@ -83,10 +86,10 @@ def read_link(text: str) -> BunkerLink:
 
 
 def check_direct(link: BunkerLink, connection: ConnectionOptions) -> None:
-    """Raise InvalidInput for a link with a relay that is not reached directly."""
+    """Raise InvalidInput for a link with a relay that needs a proxy."""
     for url in link.relays:
         host = urlsplit(url).hostname or ""
-        if is_onion(host):  # nostr-sdk would ask a name server for it
+        if is_onion(host):  # nostr-sdk would look the name up in DNS
             raise InvalidInput(f"{needs_proxy(host)}, and a bunker is reached without one")
         if connection.proxies().for_url(url) is not None:
             raise InvalidInput(
@@ -96,7 +99,7 @@ def check_direct(link: BunkerLink, connection: ConnectionOptions) -> None:
 
 
 class BunkerSigner:
-    """A Signer whose key is in a bunker. Make it by `await BunkerSigner.connect(...)`."""
+    """Signer whose key is in a bunker. `await BunkerSigner.connect(...)` makes one."""
 
     def __init__(
         self,
@@ -119,11 +122,12 @@ class BunkerSigner:
         paired: bool = False,
         seconds: float = REQUEST_S,
     ) -> BunkerSigner:
-        """Connect, and ask for the public key; each request takes `seconds` at most.
+        """Connect to a bunker and ask for its public key. Each request takes at most `seconds`.
 
-        `client`: the key that the bunker knows us by. `paired`: it knows us already, so the link's
-        secret is not sent. Raises InvalidInput where a proxy would carry a relay, MissingExtra,
-        DeadlineExceeded, and RelayError with the bunker's reason. Safe to cancel.
+        `client`: the key by which the bunker knows this client. `paired`: the bunker knows this
+        client already, so the link's secret is not sent. Raises InvalidInput if a relay needs a
+        proxy. Raises MissingExtra, DeadlineExceeded, and RelayError with the bunker's reason. Safe
+        to cancel.
         """
         check_direct(link, connection)
         requests = BunkerRequests(link, client, seconds, paired=paired)
@@ -135,10 +139,10 @@ class BunkerSigner:
         return self._pubkey
 
     async def sign(self, template: EventTemplate) -> VerifiedEvent:
-        """Let the bunker sign an event, and verify it.
+        """Ask the bunker to sign an event, and verify the result.
 
-        Raises InvalidEvent where it signed something else, DeadlineExceeded, and RelayError with
-        the bunker's reason. Safe to cancel: the bunker's answer is then dropped.
+        Raises InvalidEvent if the bunker signs another event, DeadlineExceeded, and RelayError with
+        the bunker's reason. Safe to cancel. The bunker's answer is then ignored.
         """
         at = int(self._now()) if template.created_at is None else template.created_at
         tags = tuple(tuple(tag) for tag in template.tags)
@@ -153,7 +157,7 @@ class BunkerSigner:
 
 
 class BunkerRequests:
-    """Sends requests by nostr-sdk's client, whose calls have other names in 0.45 than in 0.44."""
+    """Sends requests by nostr-sdk's client, whose method names differ between 0.44 and 0.45."""
 
     def __init__(
         self, link: BunkerLink, client: KeySigner, seconds: float, *, paired: bool
@@ -197,7 +201,7 @@ class BunkerRequests:
 
     @contextmanager
     def errors(self) -> Iterator[None]:
-        """Raise an error of nostr-sdk as ours, without the secrets that it may repeat."""
+        """Convert an error of nostr-sdk to RelayError, without the secrets that it may repeat."""
         try:
             yield
         except self.sdk.NostrSdkError as error:

@@ -1,4 +1,4 @@
-"""Deadlines and places for the requests of one relay: every wait ends, and few wait at once."""
+"""Limit how long requests of one relay wait, and how many requests wait at once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SessionRequest:
     sent: bool = True
 
     def withdrawn(self) -> None:
-        """Note that the session took the request back while it waited for its turn."""
+        """Note that the session withdrew the request before it was sent."""
         self.sent = False
 
 
@@ -47,11 +47,11 @@ class Deadlines:
 
     @asynccontextmanager
     async def within(self, seconds: float, doing: str) -> AsyncIterator[float]:
-        """A block that may take so long; gives its deadline in loop time.
+        """Limit a block to `seconds`. The block gets its deadline in loop time.
 
-        Raises NetworkError where there is no connection at the deadline, else DeadlineExceeded,
-        with the NOTICE that the relay sent meanwhile; HeldBack at once where our own budget lets
-        nothing go before.
+        Raises HeldBack at once if the client's own budget lets no request go before the deadline.
+        Raises NetworkError if there is no connection at the deadline. Otherwise raises
+        DeadlineExceeded, with the NOTICE that the relay sent meanwhile.
         """
         self._refuse_held_back(seconds)
         before = self._knowledge.notices_received
@@ -66,11 +66,13 @@ class Deadlines:
     async def request(
         self, seconds: float, doing: str, ask: Callable[[SessionRequest], Awaitable[Answer]]
     ) -> Answer:
-        """Return what `ask` returns, as a block `within`; it gets the session once there is one.
+        """Return the result of `ask` within `seconds`. `ask` gets the session once a session
+        exists.
 
-        Raises RelayRefused in a crowd, and HeldBack where the deadline came while our own budget
-        still held the request back: the relay was not asked, so it is not late. Nearly every
-        question comes through here, so it is one coroutine and no context manager.
+        Raises as `within` does. Raises RelayRefused if too many requests wait. Raises HeldBack if
+        the client's own budget still held the request back at the deadline, because the relay was
+        not asked. Nearly every request runs this code, so it is one coroutine and not a context
+        manager.
         """
         self._refuse_crowd()
         self._refuse_held_back(seconds)
@@ -101,7 +103,7 @@ class Deadlines:
             raise held_back
 
     def held_back(self, seconds: float = 0.0) -> HeldBack | None:
-        """The error of a request that our own budget holds back for longer than `seconds`."""
+        """Return the error if the client's own budget delays a request by more than `seconds`."""
         if self._budget is None:
             return None
         wait = self._budget.wait(asyncio.get_running_loop().time())

@@ -1,9 +1,9 @@
-"""`EventQueue` is the bounded queue between the relays and the reader of one subscription.
+"""Define `EventQueue`, the bounded queue between the relays and the reader of one subscription.
 
-Relays put raw events in; the reader takes them out. The reader decides what a full queue means:
-`Overflow.WAIT` stops reading from the relay (nothing is lost, and the rest of that connection waits
-too), `Overflow.DROP` counts and drops the newest. Stored events wait under DROP too, as long as
-somebody reads.
+Relays put raw events in, and the reader takes them out. The reader decides what happens if the
+queue is full. `Overflow.WAIT` stops reading from the relay. No event is lost, and other requests of
+that connection wait too. `Overflow.DROP` counts and drops the newest event. Under DROP, stored
+events also wait, as long as the reader takes events.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ if TYPE_CHECKING:
     from nostr_client.options import Limits
 
 Resubscribe = Callable[[str, "Sequence[Filter]"], "Sequence[Filter]"]
-"""Says what to ask a relay for after a reconnect, from its URL and what it was asked for before."""
+"""Returns the next filters for a relay after a reconnect, from its URL and its earlier filters."""
 
 _PATIENCE = 5.0  # seconds that a reader may be busy before DROP drops stored events too
-_REMEMBERED = 20_000  # ids a subscription knows again: a reconnect repeats what was stored
-_QUEUE_BYTES_PER_EVENT = 16 * 1024  # mean room for a queued event; few are larger
+_REMEMBERED = 20_000  # ids that a subscription remembers, because a reconnect repeats stored events
+_QUEUE_BYTES_PER_EVENT = 16 * 1024  # mean bytes for a queued event; few events are larger
 
 
 class Overflow(StrEnum):
-    """What to do when the reader is slower than the relay."""
+    """What to do if the reader is slower than the relay."""
 
     WAIT = "wait"
     DROP = "drop"
 
 
 class QueuedEvent(msgspec.Struct, frozen=True):
-    """One raw event: it matched the filter, and nothing else is known about it."""
+    """One raw event. It matches the filter, but its id and signature are not verified."""
 
     relay: str
     event: Event
     size: int
-    """Length of its frame in characters."""
+    """Length of the event's frame in characters."""
 
 
 class SubscriptionSource(msgspec.Struct):
@@ -56,7 +56,7 @@ class SubscriptionSource(msgspec.Struct):
 
     tally: SubscriptionTally
     filters: tuple[Filter, ...]
-    """What this relay was asked for."""
+    """The filters that this relay got."""
     asked: bool = False
     stored_end: bool = False
     ended: bool = False
@@ -64,16 +64,16 @@ class SubscriptionSource(msgspec.Struct):
     delivered: int = 0
     duplicates: int = 0
     invalid: int = 0
-    """Events whose id or signature does not hold."""
+    """Number of events with an invalid id or signature."""
     dropped: int = 0
-    """Events lost because the queue was full."""
+    """Number of events lost because the queue was full."""
 
 
 class EventQueue:
-    """Raw events of one subscription, on one relay or many, each id once it was delivered.
+    """Raw events of one subscription on one relay or many. The reader gets each id once.
 
-    `live`: the subscription goes on after EOSE. After a reconnect `resubscribe(relay, filters)`
-    says what to ask that relay for; by default the same again.
+    `live`: the subscription continues after EOSE. After a reconnect `resubscribe(relay, filters)`
+    returns the next filters for that relay. Without `resubscribe` the filters stay the same.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class EventQueue:
         self._queued_bytes = 0
         self._ration: int | None = None
         self._offered_bytes = 0
-        self._unread = False  # the queue has been full for long and nobody takes from it
+        self._unread = False  # the queue is full for long, and the reader takes nothing
         self._delivered: OrderedDict[str, None] = OrderedDict()
         self._gate = Gate()
         self._detach: list[Callable[[], None]] = []
@@ -108,12 +108,14 @@ class EventQueue:
     # The relay's side.
 
     def attach(self, relay: str, tally: SubscriptionTally, detach: Callable[[], None]) -> None:
-        """A relay takes part; `detach` is called once, when the reader closes."""
+        """Add a relay. `detach` is called once, when the reader closes the queue."""
         self.sources[relay] = SubscriptionSource(tally, self.filters)
         self._detach.append(detach)
 
     def question(self, relay: str) -> tuple[Filter, ...]:
-        """What to ask a relay for: at first the filters, then what `resubscribe` makes of them."""
+        """Return the filters for a relay: the queue's filters first, later the result of
+        `resubscribe`.
+        """
         source = self.sources[relay]
         if source.asked and self.resubscribe is not None:
             source.filters = tuple(self.resubscribe(relay, source.filters))
@@ -121,7 +123,7 @@ class EventQueue:
         return source.filters
 
     def offer(self, item: QueuedEvent) -> bool:
-        """Queue one event, or count why not; False when the relay has to wait for room."""
+        """Queue one event, or count why not. Return False if the relay must wait for room."""
         source = self.sources[item.relay]
         if self.closed:
             return True
@@ -139,7 +141,7 @@ class EventQueue:
         return True
 
     async def put(self, item: QueuedEvent) -> None:
-        """Queue one event, waiting for room; returns when the reader closes."""
+        """Queue one event and wait for room. Also returns when the reader closes the queue."""
         while not self.offer(item):
             patience = _PATIENCE if self.overflow is Overflow.DROP else None
             try:
@@ -154,12 +156,12 @@ class EventQueue:
         return len(self._queue) >= self._most or self._queued_bytes >= self._most_bytes
 
     def mark_stored_end(self, relay: str) -> None:
-        """EOSE from one relay."""
+        """Note EOSE from one relay."""
         self.sources[relay].stored_end = True
         self._gate.wake()
 
     def mark_ended(self, relay: str, error: RelayError | None) -> None:
-        """No more events from one relay."""
+        """Note that no more events come from one relay."""
         source = self.sources[relay]
         source.ended, source.error = True, error
         source.stored_end = source.stored_end or error is None
@@ -168,11 +170,17 @@ class EventQueue:
     # The reader's side.
 
     def ration(self, size: int) -> None:
-        """Accept no event after `size` bytes of them: the relay waits until the queue closes."""
+        """Accept no event after `size` bytes of events.
+
+        The relay then waits until the queue closes.
+        """
         self._ration = size
 
     async def take(self, most: int) -> list[QueuedEvent]:
-        """Take at most `most` events, waiting for one; [] when no more can come. Safe to cancel."""
+        """Take at most `most` events, and wait for the first.
+
+        Return [] at the end. Safe to cancel.
+        """
         await self._gate.wait(lambda: self._queue or self.over)
         self._unread = False
         taken = [self._queue.popleft() for _ in range(min(most, len(self._queue)))]
@@ -181,13 +189,13 @@ class EventQueue:
         return taken
 
     def put_back(self, taken: list[QueuedEvent]) -> None:
-        """Return events that were taken and not used to the front of the queue."""
+        """Put events that were taken but not used back to the front of the queue."""
         if not self.closed:
             self._queue.extendleft(reversed(taken))
             self._queued_bytes += sum(item.size for item in taken)
 
     def was_delivered(self, event_id: str) -> bool:
-        """Whether the reader has had the event with this id."""
+        """Return True if the reader has taken the event with this id."""
         return event_id in self._delivered
 
     def deliver(self, item: QueuedEvent) -> None:
@@ -206,7 +214,7 @@ class EventQueue:
 
     @property
     def over(self) -> bool:
-        """True when no relay adds anything more."""
+        """True if no relay can add events."""
         return self.closed or all(source.ended for source in self.sources.values())
 
     def close(self) -> None:

@@ -1,12 +1,12 @@
-"""Ingest: takes events in, verifies them in threads, saves them in batches, reports each result.
+"""Ingest events: verify them in threads, save them in batches, and report each result.
 
 Sync, live watches, the local relay and import all store events through this pipeline. Two stages
-work side by side: while one batch is committed, the next one is verified. What waits when a commit
-ends makes the next one, so batches grow with the load and a lone event waits for nothing.
-
-Every stage is bounded in events and in bytes, and a full one holds up the stage before it: the
-store holds up the verifier, the verifier the sources, and a source its socket or file. Nothing is
-verified twice: an event that comes again is taken from the verifier's cache, and a `VerifiedEvent`
+run at the same time: while the store commits one batch, threads verify the next batch. Events that
+wait at the end of a commit form the next batch. Batches therefore grow with the load, and a single
+event does not wait.
+Each stage is bounded in events and in bytes. A full stage stops the stage before it: the store
+stops the verifier, the verifier stops the sources, and a source stops its socket or file. Nothing
+is verified twice. The verifier's cache has the result for a repeated event, and a `VerifiedEvent`
 is not verified at all.
 """
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class IngestStore(Protocol):
-    """What the pipeline needs of a store."""
+    """The method of a store that the pipeline uses."""
 
     async def save(self, events: Sequence[VerifiedEvent]) -> list[SaveOutcome]: ...
 
@@ -49,49 +49,49 @@ class Skip(Enum):
     """Why an event was neither verified nor saved."""
 
     KNOWN = "known"
-    """The store needs no such event: it holds it, or a rule of the store took it away."""
+    """The store has the event, or a rule of the store removed it."""
     UNWANTED = "unwanted"
-    """It matches none of the filters that the source was asked for."""
+    """The event matches none of the source's filters."""
 
 
 Result = SaveOutcome | InvalidEvent | Skip | StoreError
-"""What became of one event. StoreError: the store failed, and the event was not stored."""
+"""Result of one event. StoreError: the store failed and did not store the event."""
 
 Settle = Callable[["Sequence[Event | VerifiedEvent]", Sequence[Result]], None]
-"""Gets the events of one `put` and a result for each, in order, after the commit."""
+"""Gets the events of one `put` and a result for each, in the same order, after the commit."""
 
 _LOW: Final = 0.75
-"""The part of `waiting` at which sources go on: not all of them for each event that is done."""
+"""The part of `waiting` at which sources continue, so that not every result wakes all sources."""
 
 _Checked = VerifiedEvent | InvalidEvent | Skip | StoreError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestOptions:
-    """How large the steps are; the defaults keep two cores busy and a commit below 0.2 s."""
+    """Sizes of the pipeline's stages. The defaults use two cores and keep a commit below 0.2 s."""
 
     step: int = 1_024
-    """Events that are verified before the store gets them: a few chunks for each thread."""
+    """Events to verify before the store gets them: a few chunks for each thread."""
 
     batch: int = 4_000
-    """Events of one commit at most: a large commit writes each page of the indexes once."""
+    """Most events of one commit. A large commit writes each page of the indexes once."""
 
     batch_bytes: int = 32 * 2**20
-    """Bytes of the events of one commit, about: long follow lists would fill the memory."""
+    """Approximate bytes of the events of one commit. Long follow lists would fill the memory."""
 
     full: bool = False
-    """Whether a commit waits for a full batch while more events are on their way. A file that
-    nobody waits for is read so: fewer and larger commits cost less."""
+    """Whether a commit waits for a full batch while more events are on their way. Fewer and larger
+    commits cost less. Use this to read a file for which no user waits."""
 
     waiting: int = 8_192
     """Events without a result before `room` waits: about a second of work."""
 
     waiting_bytes: int = 64 * 2**20
-    """Bytes of events without a result, about, before `room` waits."""
+    """Approximate bytes of events without a result before `room` waits."""
 
 
 class _Entry:
-    """Events that came together from one relay ("" for none), and who gets their results."""
+    """Events of one `put`, their relay ("" for none), and the callback for their results."""
 
     __slots__ = ("checked", "events", "relay", "settle", "size")
 
@@ -104,7 +104,7 @@ class _Entry:
 
 
 class _Batch:
-    """Entries in order, counted in events and bytes."""
+    """Entries in order, with their number of events and bytes."""
 
     __slots__ = ("entries", "events", "size")
 
@@ -119,7 +119,7 @@ class _Batch:
         self.size += entry.size
 
     def split(self, events: int, size: int) -> _Batch:
-        """Take out the first entries: so many events or bytes, the last entry whole."""
+        """Remove the first entries up to so many events or bytes, the last entry whole."""
         first = _Batch()
         while self.entries and first.events < events and first.size < size:
             entry = self.entries.popleft()
@@ -131,11 +131,11 @@ class _Batch:
 
 @dataclass(slots=True)
 class IngestReport:
-    """What became of the events of one subscription."""
+    """Counts the results of one subscription's events."""
 
     received: int = 0
     known: int = 0
-    """Not verified: the store holds them, or a rule of the store took them away."""
+    """Events that were not verified: the store has them, or a rule of the store removed them."""
     unwanted: int = 0
     invalid: int = 0
     outcomes: Counter[SaveStatus] = field(default_factory=Counter)
@@ -146,7 +146,7 @@ class IngestReport:
 
 
 class Flow:
-    """The events of one source on their way: waits for room, counts what has no result yet."""
+    """Counts the events of one source that have no result yet, and waits for room."""
 
     def __init__(self, ingest: Ingest) -> None:
         self._ingest = ingest
@@ -158,7 +158,7 @@ class Flow:
     ) -> None:
         """Wait for room, then hand events over. Raises the StoreError of an earlier batch.
 
-        Safe to cancel: nothing was handed over then.
+        Safe to cancel. No event is then handed over.
         """
         await self._ingest.room()
         self._check()
@@ -166,9 +166,9 @@ class Flow:
         self._ingest.put(events, relay, partial(self._settle, settle))
 
     async def settled(self) -> None:
-        """Wait until every event has its result. Raises StoreError when the store failed.
+        """Wait until every event has its result. Raises StoreError if the store failed.
 
-        Safe to cancel: what was handed over is still saved.
+        Safe to cancel. Events that were handed over are still saved.
         """
         await self._ingest.wait(lambda: not self._left)
         self._check()
@@ -194,12 +194,12 @@ class Flow:
 class Ingest:
     """Verifies and saves the events of any number of sources. Use it as an async context manager.
 
-    Leaving it waits until every event has its result; after an error or a cancellation it drops
-    what is not yet committed. `on_event` gets the id and the relay of each valid event before it is
-    saved, e.g. `counters.ingest.Provenance.note`. `verifier`: that of the pool
-    (`RelayPool.verifier`), so that nothing is verified twice; by default one of its own.
-    `known`: which ids need no verifying, e.g. `EventStore.known`; by default the store finds what
-    it has when it saves.
+    At the end of the block it waits until every event has its result. After an error or a
+    cancellation it drops uncommitted events. `on_event` gets the id and the relay of each valid
+    event before the event is saved, e.g. `counters.ingest.Provenance.note`. `verifier`: the pool's
+    verifier (`RelayPool.verifier`), so that nothing is verified twice. By default the pipeline
+    makes its own. `known` returns which ids need no verification, e.g. `EventStore.known`. By
+    default the store finds known events when it saves.
     """
 
     def __init__(
@@ -226,7 +226,7 @@ class Ingest:
         self._arrived, self._ready, self._settled = Gate(), Gate(), Gate()
         self._runner: asyncio.Task[None] | None = None
         self.stopped = False
-        """Whether `run` has ended; nothing gets a result any more."""
+        """Whether `run` has ended. No event gets a result after that."""
 
     # Its life.
 
@@ -246,14 +246,14 @@ class Ingest:
                 await self.drain()
         finally:
             if runner is not None:
-                if not self.stopped:  # a bug that ended it is raised below
+                if not self.stopped:  # a bug that ended the runner is raised below
                     runner.cancel()
                 await asyncio.wait([runner])
         if runner is not None and not runner.cancelled():
             runner.result()
 
     async def run(self) -> None:
-        """Work until cancelled; what has no result then gets none."""
+        """Run until cancelled. Events without a result then get none."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._verify_entries())
@@ -268,14 +268,14 @@ class Ingest:
 
     @property
     def is_full(self) -> bool:
-        """Whether sources have to wait; it stays until a quarter of what waits has results."""
+        """Whether sources must wait. It stays True until a quarter of the limit is free."""
         return self._is_full
 
     def put(self, events: Sequence[Event | VerifiedEvent], relay: str, settle: Settle) -> None:
-        """Take events of one relay in, without waiting; wait for `room` before, or drop events.
+        """Take events of one relay without waiting. Before, wait for `room` or drop events.
 
-        `relay` is "" for none. `settle` gets the events and a result for each, in order, after
-        the commit; it must not raise.
+        `relay` is "" for none. `settle` gets the events and a result for each, in the same order,
+        after the commit. `settle` must not raise.
         """
         entry = _Entry(events, relay, settle)
         self._open += len(events)
@@ -296,13 +296,13 @@ class Ingest:
         await self.wait(lambda: not self._open)
 
     async def wait(self, ready: Callable[[], object]) -> None:
-        """Wait until `ready()` holds, which is tested after each commit, or the work has ended."""
+        """Wait until `ready()` is true, which each commit tests, or until the pipeline ends."""
         await self._settled.wait(lambda: self.stopped or ready())
 
     async def save(self, events: Sequence[Event | VerifiedEvent], relay: str = "") -> list[Result]:
-        """Take events in and wait for their results, in order. Raises StoreError.
+        """Take events and wait for their results, in the same order. Raises StoreError.
 
-        Safe to cancel: what was taken in is still saved.
+        Safe to cancel. Events that were taken are still saved.
         """
         found: list[Result] = []
         flow = Flow(self)
@@ -318,12 +318,12 @@ class Ingest:
         silence: float | None = None,
         settle: Settle | None = None,
     ) -> IngestReport:
-        """Save what a subscription brings; returns when it ended and every event has its result.
+        """Save the events of a subscription until it ends and every event has its result.
 
-        `wanted`: save only what matches one of these filters. `silence`: seconds without an event
-        before TimeoutError. `settle` gets the results as they come. Invalid events and doubles are
-        counted in the subscription's sources too. Raises StoreError when the store failed. Safe to
-        cancel: what was taken in is still saved.
+        `wanted`: save only events that match one of these filters. `silence`: seconds without an
+        event before TimeoutError. `settle` gets the results as they come. The subscription's
+        sources also count invalid and repeated events. Raises StoreError if the store failed. Safe
+        to cancel. Events that were taken are still saved.
         """
         report = IngestReport()
         flow = Flow(self)
@@ -348,11 +348,11 @@ class Ingest:
     # Commits, for the code that announces them.
 
     def is_saving(self, event: Event) -> bool:
-        """Whether this very object, and not an equal one, is in the commit under way."""
+        """Return True if the current commit has this very object, and not just an equal event."""
         return id(event) in self._saving
 
     def after_commit(self, call: Callable[[], None]) -> None:
-        """Call after the results of the commit under way; at once if there is no commit."""
+        """Call `call` after the results of the current commit, or at once if there is no commit."""
         if self._saving:
             self._after.append(call)
         else:
@@ -367,7 +367,7 @@ class Ingest:
             self._verifying = self._waiting.split(options.step, options.batch_bytes)
             entries = self._verifying.entries
             checked = await self._check([one for entry in entries for one in entry.events])
-            self._arrived.wake()  # a full batch is due
+            self._arrived.wake()  # a full batch may be due
             await self._ready.wait(lambda: not self._is_batch())
             at = 0
             for entry in entries:
@@ -378,7 +378,7 @@ class Ingest:
             self._arrived.wake()
 
     async def _check(self, events: Sequence[Event | VerifiedEvent]) -> Sequence[_Checked]:
-        """Each event verified, or why it is not. Equal events are verified once."""
+        """Return each event verified, or why it is not. Equal events are verified once."""
         raw = [one for one in events if not isinstance(one, VerifiedEvent)]
         try:
             known = await self._known([one.id for one in raw]) if self._known and raw else ()
@@ -388,7 +388,7 @@ class Ingest:
         fresh: list[Event] = []
         for one in raw:
             if one.id not in known and (one.id not in first or first[one.id] != one):
-                first.setdefault(one.id, one)  # an unequal one under the same id: one is forged
+                first.setdefault(one.id, one)  # two unequal events have this id, so one is forged
                 fresh.append(one)
         verified = await self._verifier.verify(fresh) if fresh else []
         found: dict[int, _Checked] = dict(zip(map(id, fresh), verified, strict=True))
@@ -417,12 +417,12 @@ class Ingest:
             self._settled.wake()
 
     def _is_due(self) -> bool:
-        """Whether a commit begins now."""
+        """Return True if a commit must begin now."""
         more = self._options.full and (self._verifying.entries or self._waiting.entries)
         return self._is_batch() or bool(self._verified.entries and not more)
 
     def _is_batch(self) -> bool:
-        """Whether what is verified fills a commit, counting what is being verified."""
+        """Return True if the verified events fill a commit, together with those in verification."""
         done, next_, options = self._verified, self._verifying, self._options
         return bool(done.entries) and (
             done.events + next_.events > options.batch
@@ -430,7 +430,7 @@ class Ingest:
         )
 
     async def _outcomes(self, batch: _Batch) -> Sequence[Result]:
-        """What the store says of each valid event, or its error: then none of them is stored."""
+        """Save the valid events. Return an outcome for each, or the store's error for each."""
         good: list[VerifiedEvent] = []
         for entry in batch.entries:
             valid = [one for one in entry.checked if isinstance(one, VerifiedEvent)]
@@ -465,7 +465,7 @@ class Ingest:
 
 
 def plain(one: Event | VerifiedEvent) -> Event:
-    """The event of an entry, verified before or not."""
+    """Return the event of an entry, whether it was verified before or not."""
     return one.event if isinstance(one, VerifiedEvent) else one
 
 
@@ -485,7 +485,7 @@ def _count(
     events: Sequence[Event | VerifiedEvent],
     results: Sequence[Result],
 ) -> None:
-    """Count results in the report and in the subscription's source, then hand them on."""
+    """Count results in the report and in the subscription's source, then pass them on."""
     for one in results:
         if isinstance(one, SaveOutcome):
             report.outcomes[one.status] += 1

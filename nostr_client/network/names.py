@@ -1,4 +1,4 @@
-"""Asks a domain whose key a name is (NIP-05). The domain learns who asks, and for whom."""
+"""Ask a domain for the key of a name (NIP-05). The domain learns who asks, and for which name."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ ACCEPT: Final = "application/json"
 
 
 async def key_for_others(person: NamedPerson, transport: Transport) -> str:
-    """Return the public key (hex) of a name that anybody may have given, with any domain.
+    """Return the public key (hex) of a name from any person, with any domain.
 
-    `transport` connects only to public addresses. Raises as `key_of`.
+    `transport` must connect only to public addresses. Raises as `key_of` does.
     """
     why = objection(person.url, transport.options.connection)
     if why is not None:
@@ -27,7 +27,7 @@ async def key_for_others(person: NamedPerson, transport: Transport) -> str:
 
 
 async def key_of(person: NamedPerson, transport: Transport) -> str:
-    """Return the public key (hex) of a name. No redirect is followed, as NIP-05 has it.
+    """Return the public key (hex) of a name. Follows no redirect, as NIP-05 requires.
 
     Raises NetworkError, ProtocolError, and InvalidIdentifier if the domain does not know the name.
     """

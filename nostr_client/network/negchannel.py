@@ -1,4 +1,4 @@
-"""One NIP-77 session on one relay: messages out, messages and refusals in."""
+"""Exchange the messages of one NIP-77 session with one relay."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
     from nostr_client.codecs.messages import Closed, NegErr, NegMsg, Notice
 
-_QUEUE: Final = 64  # both sides take turns: more than a few unread frames is a fault
+_QUEUE: Final = 64  # both sides take turns, so more than a few unread frames mean a fault
 
 
 class NegChannel:
-    """Made by `Relay.negotiate`; a context manager that sends NEG-CLOSE.
+    """NIP-77 session that `Relay.negotiate` opens. As a context manager it sends NEG-CLOSE.
 
-    `receive` gives what the relay says: NegMsg, NegErr, Closed, and every Notice while the session
-    is open, as some relays report their refusals so. NegErr and Closed are the last.
+    `receive` returns the relay's messages: NegMsg, NegErr, Closed, and every Notice while the
+    session is open. Some relays send refusals as a Notice. NegErr and Closed end the session.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class NegChannel:
         self._gate = Gate()
 
     def offer(self, message: NegMsg | NegErr | Closed | Notice) -> None:
-        """A frame from the relay."""
+        """Queue a frame from the relay."""
         if len(self._queue) >= _QUEUE:
             self.fail(ProtocolError("more NEG messages than answers were due", relay=self.relay))
             return
@@ -44,19 +44,19 @@ class NegChannel:
         self._gate.wake()
 
     def fail(self, error: RelayError) -> None:
-        """Nothing more will come."""
+        """Note an error, after which no frame comes."""
         self._error = self._error or error
         self._gate.wake()
 
     def send(self, message: bytes) -> None:
-        """Send the next message. Raises RelayRefused when it is too long for the relay."""
+        """Send the next message. Raises RelayRefused if the message is too long for the relay."""
         if self._error is None:
             self._send(message)
 
     async def receive(self) -> NegMsg | NegErr | Closed | Notice:
-        """The relay's next frame; the caller sets the deadline. Safe to cancel.
+        """Return the relay's next frame. The caller sets the deadline. Safe to cancel.
 
-        Raises NetworkError when the connection broke, ProtocolError for a frame that is none.
+        Raises NetworkError if the connection broke, and ProtocolError for an invalid frame.
         """
         await self._gate.wait(lambda: self._queue or self._error)
         if self._queue:
@@ -64,7 +64,7 @@ class NegChannel:
         raise self._error or ProtocolError("closed", relay=self.relay)
 
     async def message_ready(self) -> None:
-        """Return when `receive` has something to give; takes nothing. Safe to cancel."""
+        """Wait until `receive` has a frame or an error. Takes no frame. Safe to cancel."""
         await self._gate.wait(lambda: self._queue or self._error)
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
-"""How fast to go and when to try again: back-off, token bucket, window.
+"""Limit rates and time retries: back-off, token bucket and window.
 
-Pure: time and randomness are arguments.
+Pure. Time and randomness are arguments.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ class RetryDecision(Enum):
     """What to do after a failure."""
 
     RETRY = "retry"  # after the next delay
-    RETRY_LATE = "retry-late"  # after the longest delay: the other side asked to be left alone
-    FATAL = "fatal"  # never: the same request fails again
+    RETRY_LATE = "retry-late"  # after the longest delay, because the relay asked for a pause
+    FATAL = "fatal"  # never, because the same request fails again
 
 
 _GO_AWAY = 4000
-"""Close code that an earlier NIP-01 gave to "do not connect again"."""
+"""Close code that an earlier NIP-01 defined as "do not connect again"."""
 
 _LATE_CLOSE = frozenset({1002, 1003, 1007, 1008, 1009, 1010})
-"""RFC 6455 codes that blame us: protocol, data type, encoding, policy, size, extension."""
+"""RFC 6455 codes that blame the client: protocol, type, encoding, policy, size, extension."""
 
 _FATAL_PREFIXES = frozenset({"auth-required", "restricted", "blocked", "invalid", "pow", "mute"})
 
 
 def delays(policy: ReconnectPolicy, rand: Callable[[], float] = random.random) -> Iterator[float]:
-    """Seconds to wait before each attempt, without end, or `policy.attempts` of them.
+    """Yield the seconds to wait before each attempt, without end or `policy.attempts` times.
 
-    Full jitter above a floor: the nth lies anywhere between `first` and `first * 2^n`, at most
-    `longest`. `rand` gives numbers in [0, 1).
+    Delays have full jitter above a floor. The nth delay lies between `first` and `first * 2^n`, and
+    is at most `longest`. `rand` returns numbers in [0, 1).
     """
     ceiling, made = policy.first, 0
     while policy.attempts is None or made < policy.attempts:
@@ -55,11 +55,13 @@ def delays(policy: ReconnectPolicy, rand: Callable[[], float] = random.random) -
 
 
 def judge(error: BaseException) -> RetryDecision:
-    """Whether what failed may be tried again.
+    """Return whether and when to retry after an error.
 
-    Your own mistakes, an unknown command, a refusal for what you are or sent: FATAL. A policy
-    close, HTTP 3xx or 4xx at the handshake, a relay that speaks no protocol: RETRY_LATE. The
-    rest, a restart (1001, 1012) above all: RETRY.
+    - FATAL: a mistake of the caller, an unsupported command, or a refusal of this user or this
+      content.
+    - RETRY_LATE: a policy close, HTTP 3xx or 4xx in the handshake, or a relay that breaks the
+      protocol.
+    - RETRY: every other error, for example a restart (1001, 1012).
     """
     match error:
         case Unsupported():
@@ -85,14 +87,14 @@ def _judge_connection(close_code: int | None, http_status: int | None) -> RetryD
 
 
 _INSTANT: Final = 1e-6
-"""Seconds that are no wait: sums of floats come short by less."""
+"""Shorter waits count as no wait, because sums of floats have small errors."""
 
 
 class TokenBucket:
-    """Lets `rate` things through in a second, and `burst` at once after a pause.
+    """Token bucket that earns `rate` tokens a second, and holds at most `burst` tokens.
 
-    A clock that jumps back earns nothing. No more than `debt` is owed, so that one large taking
-    holds up what follows for `debt / rate` seconds at most.
+    A clock that jumps back earns nothing. A bucket owes at most `debt` tokens. One large take
+    therefore delays later ones by at most `debt / rate` seconds.
     """
 
     __slots__ = ("_at", "_burst", "_debt", "_rate", "_tokens")
@@ -113,16 +115,19 @@ class TokenBucket:
 
     @property
     def numbers(self) -> tuple[float, float]:
-        """The tokens, and when they were counted: what another bucket can go on with."""
+        """The tokens and the time when they were counted, for `go_on` of another bucket."""
         return self._tokens, self._at
 
     def go_on(self, tokens: float, at: float) -> None:
-        """Go on where another bucket of this kind stopped."""
+        """Continue with the numbers of another bucket of this kind."""
         self._tokens = max(-self._debt, min(self._burst, tokens))
         self._at = at
 
     def take(self, now: float, n: float = 1.0) -> float:
-        """Take tokens, also such as are not there yet; the seconds to wait until they are."""
+        """Take tokens, even if the bucket lacks them.
+
+        Return the seconds until the bucket has them.
+        """
         self._earn(now)
         self._tokens -= n
         if self._tokens >= 0.0:
@@ -131,13 +136,13 @@ class TokenBucket:
         return -self._tokens / self._rate
 
     def wait(self, now: float, n: float = 1.0) -> float:
-        """Seconds until there are `n` tokens; nothing is taken."""
+        """Return the seconds until there are `n` tokens. Takes none."""
         self._earn(now)
         seconds = (n - self._tokens) / self._rate
         return seconds if seconds > _INSTANT else 0.0
 
     def allow(self, now: float) -> bool:
-        """Take one token if there is one; whether there was."""
+        """Take one token if there is one. Return True if there was one."""
         if self.wait(now):
             return False
         self._tokens -= 1.0
@@ -151,7 +156,7 @@ class TokenBucket:
 
 
 class RateWindow:
-    """Notices when more than `most` things happen within `seconds`."""
+    """Detects more than `most` calls within `seconds`."""
 
     __slots__ = ("_most", "_seconds", "_times")
 
@@ -161,6 +166,6 @@ class RateWindow:
         self._times: deque[float] = deque(maxlen=most + 1)
 
     def exceeded(self, now: float) -> bool:
-        """Count one thing; whether that was one too many."""
+        """Count one call. Return True if there were too many."""
         self._times.append(now)
         return len(self._times) > self._most and now - self._times[0] < self._seconds

@@ -1,7 +1,7 @@
-"""Many relays: one connection for each, questions to all at once, an answer or a status from each.
+"""Ask many relays at once, with one connection for each relay.
 
-A relay that fails is a status in the result, never an exception; the group's deadline is for the
-slow ones, whose status then says so.
+The result has an answer or an error for each relay. A relay that fails never raises an exception. A
+relay that is slower than the group's deadline gets an error that says so.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class PublishResult(msgspec.Struct, frozen=True):
 
 
 class RelayAnswers(msgspec.Struct, Generic[T], frozen=True):
-    """What each relay answered, by normalised URL: an answer or an error, never both."""
+    """Answers of relays by normalised URL. Each relay has an answer or an error, never both."""
 
     answers: Mapping[str, T]
     errors: Mapping[str, RelayError]
@@ -227,11 +227,14 @@ class RelayPool:
         return self._relays[key]
 
     def _asked(self, url: str) -> Relay:
-        """Return the relay to ask: asking names nobody, so one of strangers stays that."""
+        """Return the relay to ask.
+
+        Asking does not count as naming, so a stranger stays a stranger.
+        """
         return self._relays.get(normalize(url)) or self.relay(url)
 
     def _sign_for(self, key: str) -> None:
-        """Treat the relay at a normalised URL as the user's own, at his spelling."""
+        """Treat the relay at a normalised URL as the user's own, with the user's spelling."""
         signer = None if key in self._unnamed else self._signer
         self._relays[key].name_by_user(self._spellings[key], self._transport, signer)
 
@@ -434,7 +437,10 @@ def _sorted_out(order: Iterable[str], found: Mapping[str, T | RelayError]) -> Re
 
 
 def _late(relay: Relay, seconds: float, before: tuple[str, ...]) -> DeadlineExceeded:
-    """No answer, with the NOTICE that came meanwhile: some relays refuse by a NOTICE alone."""
+    """Return the error of a late relay, with its last NOTICE.
+
+    Some relays refuse only with a NOTICE.
+    """
     notice = f"; NOTICE: {relay.notices[-1]}" if relay.notices != before else ""
     spent = "; our own budget for this relay is spent" if relay.held_back() else ""
     return DeadlineExceeded(f"no answer within {seconds:g} s{notice}{spent}", relay=relay.url)

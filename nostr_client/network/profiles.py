@@ -1,4 +1,4 @@
-"""Fetch the newest profiles (kind 0) of people, from relays that are asked anyway."""
+"""Fetch the newest profiles (kind 0) of people, from relays that the program asks anyway."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nostr_client.network.relay import Relay
 
 MOST_PEOPLE: Final = 200
-"""People of one REQ: a table that is longer shows keys for the rest."""
+"""Most people of one REQ. A longer table shows keys for the other people."""
 
 PROFILES_S: Final = 3.0
 """Seconds for the profiles of people: names are a help, and nothing waits long for them."""
@@ -55,9 +55,10 @@ class _Read(NamedTuple):
 async def newest_profiles(
     relays: Iterable[Relay], people: Sequence[str], seconds: float
 ) -> dict[str, VerifiedEvent]:
-    """Return the newest profile of each person (hex) that any relay has, the first 200 people.
+    """Return the newest profile that any relay has of each person (hex), for the first 200 people.
 
-    Every relay gets one REQ and so many seconds; a failure gives no profiles. Safe to cancel.
+    Every relay gets one REQ and `seconds` to answer. A relay that fails gives no profiles. Safe to
+    cancel.
     """
     return (await find_profiles(dict.fromkeys(relays, people), seconds)).newest
 

@@ -1,4 +1,4 @@
-"""The three loops of one connection: reading, writing, heartbeat; each paced and bounded."""
+"""Run the three loops of one connection: reading, writing and heartbeat. Each is bounded."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from nostr_client.options import Limits, Timeouts
 
 FIRST_PING_S: Final = 1.0
-"""After a connection was made."""
+"""Seconds from the connection to the first ping."""
 
 _REQUESTS: Final = ('["REQ"', '["COUNT"', '["EVENT"', '["NEG-OPEN"', '["NEG-MSG"')
-"""Frames that make a relay work."""
+"""Frames that cost the relay work."""
 
 _TOGETHER: Final = 32 * 1024
-"""Characters that are sent within one deadline: a socket takes as much at once."""
+"""Characters to send within one deadline. A socket takes as many at once."""
 
 _TURN: Final = 50  # frames read before the other coroutines get a turn
-_TURN_BYTES: Final = 1024 * 1024  # the same in bytes: a frame of 2 kB may unpack to 2 MB
+_TURN_BYTES: Final = 1024 * 1024  # the same in bytes, because a frame of 2 kB may unpack to 2 MB
 
 
 class Pump:
-    """Run `read`, `write` and `heartbeat` side by side; the first that raises RelayError ends it.
+    """Loops `read`, `write` and `heartbeat`, to run together. The first RelayError ends them.
 
-    `stalled` is for the owner to set while it cannot take frames: then a missing pong is no fault
-    of the relay.
+    The owner sets `stalled` while it cannot take frames. A missing pong is then no fault of the
+    relay.
     """
 
     def __init__(
@@ -50,15 +50,15 @@ class Pump:
         self._gate = Gate()
 
     def send(self, texts: Iterable[str], *, paced: bool = False) -> None:
-        """Queue frames; the requests that they belong to are bounded by `Limits`.
+        """Queue frames. `Limits` bounds the requests to which the frames belong.
 
-        `paced`: the sender waits for answers, so it is as fast as the relay.
+        `paced`: the sender waits for answers, so it is never faster than the relay.
         """
         self._outgoing.extend((text, paced) for text in texts)
         self._gate.wake()
 
     def withdraw(self, verb: str, id_: str) -> bool:
-        """Drop the request of an id that nobody waits for any more; whether it still waited."""
+        """Drop the queued request of an id. Return True if the request was still queued."""
         if not self._outgoing:
             return False
         begins = f'["{verb}","{id_}"'
@@ -68,7 +68,7 @@ class Pump:
         return waited
 
     async def read(self, take: Callable[[str | bytes], Awaitable[None]]) -> None:
-        """Give every frame to `take`, at most `messages_per_second`."""
+        """Pass every frame to `take`, at most `messages_per_second`."""
         loop = asyncio.get_running_loop()
         bucket = TokenBucket(self._limits.messages_per_second, now=loop.time())
         turn = taken = 0
@@ -84,10 +84,10 @@ class Pump:
                 await asyncio.sleep(pause)
 
     async def write(self) -> None:
-        """Send what is queued, at most `messages_per_second_out` of what nothing else paces.
+        """Send queued frames. Frames that are not paced go at most `messages_per_second_out`.
 
-        A request waits for its turn in the budget of the relay, a paced one only while the relay is
-        asked nothing at all. What ends one costs nothing.
+        A request waits for its turn in the relay's budget. A paced request waits only while the
+        budget allows no request at all. A frame that ends a request, such as CLOSE, costs nothing.
         """
         loop = asyncio.get_running_loop()
         bucket = TokenBucket(self._limits.messages_per_second_out, now=loop.time())
@@ -101,7 +101,7 @@ class Pump:
                     await admitted(self._budget)
             elif text.startswith(_REQUESTS):
                 await unpaused(self._budget)
-            if not self._outgoing:  # it was withdrawn meanwhile
+            if not self._outgoing:  # the frame was withdrawn meanwhile
                 continue
             texts = [self._outgoing.popleft()[0]]
             if self._budget is None:
@@ -110,7 +110,7 @@ class Pump:
             await self._socket.send(*texts)
 
     def _more(self, bucket: TokenBucket, size: int, now: float) -> Iterator[str]:
-        """Take what may follow a frame of this size at once, where no budget makes it wait."""
+        """Take the frames that may follow a frame of `size` at once, if no budget limits them."""
         while self._outgoing and size < _TOGETHER:
             text, paced = self._outgoing[0]
             if not (paced or bucket.allow(now)):
@@ -124,9 +124,9 @@ class Pump:
             self._budget.carried(size, asyncio.get_running_loop().time())
 
     async def heartbeat(self, measured: Callable[[float], None]) -> None:
-        """Ping; `measured` gets each round trip in milliseconds. Raises NetworkError.
+        """Send pings. `measured` gets each round trip in milliseconds. Raises NetworkError.
 
-        Soon at first, so that the latency of a new connection is known.
+        The first ping goes soon, so that the latency of a new connection is known.
         """
         loop = asyncio.get_running_loop()
         pause = min(FIRST_PING_S, self._interval)

@@ -1,8 +1,9 @@
-"""One relay: a connection that comes back, and requests with deadlines.
+"""Connect to one relay, reconnect after failures, and send requests with deadlines.
 
-The connection is made at the first request or by `connect`, and made again after it broke, with
-full jitter, for ever unless `ReconnectPolicy.attempts` says otherwise. A request while it is down
-waits for the next attempt if that is due before its deadline, and fails at once otherwise.
+The first request or `connect` makes the connection. After a failure the relay connects again with
+full jitter. `ReconnectPolicy.attempts` can limit the attempts. A request without a connection waits
+for the next attempt if the attempt is due before the request's deadline. Otherwise the request
+fails at once.
 """
 
 from __future__ import annotations
@@ -88,9 +89,9 @@ class Relay:
         budgets: Budgets | None = None,
     ) -> None:
         self.url = normalize(url)
-        """The normal form, which errors, statistics and results are keyed by."""
+        """The normal form of the URL. Errors, statistics and results use it as key."""
         self.address = address(url)
-        """The spelling that is dialled and signed for."""
+        """The spelling of the URL to which the client connects and for which it signs AUTH."""
         self.options = options or Options()
         self._signer = signer
         self._now = now
@@ -245,7 +246,7 @@ class Relay:
         HeldBack if our own budget for the relay is spent until the deadline. Safe to cancel.
         """
         asked = as_filters(filters)
-        if asked[0].matches_nothing:  # then all of them do
+        if asked[0].matches_nothing:  # no other filter matches anything either
             return CountAnswer("", 0)
 
         async def ask(request: SessionRequest) -> CountAnswer:
@@ -484,9 +485,9 @@ class Relay:
 
 
 def as_filters(filters: Filter | Sequence[Filter]) -> tuple[Filter, ...]:
-    """One filter or several, as a tuple. Raises InvalidFilter for none.
+    """Return one filter or several as a tuple. Raises InvalidFilter for none.
 
-    Those that match nothing are left out beside others: some relays take `[]` for "any".
+    Filters that match nothing are dropped beside others, because some relays read `[]` as "any".
     """
     given = (filters,) if isinstance(filters, Filter) else tuple(filters)
     if not given:

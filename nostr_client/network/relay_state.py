@@ -1,4 +1,4 @@
-"""What one relay has shown so far: status and numbers, capabilities, limits, NOTICEs."""
+"""Keep what one relay has shown so far: status, statistics, capabilities, limits and NOTICEs."""
 
 from __future__ import annotations
 
@@ -20,21 +20,24 @@ if TYPE_CHECKING:
     from nostr_client.protocol import Connection
 
 
-_SMOOTHING = 0.3  # weight of the newest round trip in the latency shown
+_SMOOTHING = 0.3  # weight of the newest round trip in the smoothed latency
 
 
 class RelayStatus(StrEnum):
-    """Where a relay's connection stands."""
+    """State of a relay's connection."""
 
-    INITIALIZED = "initialized"  # made, and nobody has asked for a connection yet
+    INITIALIZED = "initialized"  # made, but no request has needed a connection yet
     CONNECTING = "connecting"
     CONNECTED = "connected"
-    DISCONNECTED = "disconnected"  # waits for the next attempt
-    TERMINATED = "terminated"  # closed by us, or given up: no further attempt
+    DISCONNECTED = "disconnected"  # waiting for the next attempt
+    TERMINATED = "terminated"  # closed by the client or given up, with no further attempt
 
 
 class RelayStats(msgspec.Struct):
-    """Numbers of one relay since it was made; times are Unix seconds, sizes characters of text."""
+    """Statistics of one relay since it was made.
+
+    Times are Unix seconds. Sizes are characters of text.
+    """
 
     attempts: int = 0
     successes: int = 0
@@ -43,24 +46,26 @@ class RelayStats(msgspec.Struct):
     bytes_sent: int = 0
     bytes_received: int = 0
     latency_ms: float | None = None
-    """Smoothed round trip of pings; None before the first pong."""
+    """Smoothed round trip of pings. None before the first pong."""
     frames: int = 0
     rejected: int = 0
-    """Frames that are no message of any NIP that we speak."""
+    """Frames that are no message of a supported NIP."""
     unknown: int = 0
-    """Messages about requests that we did not make, or that ended before."""
+    """Messages about requests that the client did not send, or that had ended."""
     notices: int = 0
     faults: int = 0
-    """Times that we cut the relay off: floods, events nobody asked for, broken frames."""
+    """How often the client cut the relay off because of a flood, unrequested events or broken
+    frames.
+    """
     last_error: str = ""
 
     @property
     def success_rate(self) -> float:
-        """Share of attempts that gave a connection; 0 before the first."""
+        """The share of attempts that gave a connection. 0 before the first attempt."""
         return self.successes / self.attempts if self.attempts else 0.0
 
     def round_trip(self, milliseconds: float) -> None:
-        """Take one measured round trip in."""
+        """Add one measured round trip."""
         old = milliseconds if self.latency_ms is None else self.latency_ms
         self.latency_ms = old + _SMOOTHING * (milliseconds - old)
 
@@ -87,16 +92,22 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _TICK: Final = 2.0
-"""Seconds that a Date is off by itself: it has whole ones, and was under way."""
+"""Seconds of error in a Date header. The header has whole seconds and travels for some time."""
 
 _MOST_BEHIND: Final = 86_400.0
-"""Seconds; a clock that is further off is set wrong, or the relay wants us to read much again."""
+"""Most seconds that a clock may be behind.
 
-_SMALLEST_MESSAGE: Final = 1024  # a document that claims less is wrong, not strict
+A larger number means a wrong clock, or a relay that wants the client to read much again.
+"""
+
+_SMALLEST_MESSAGE: Final = 1024  # a document that states less is wrong
 
 
 class RelayKnowledge:
-    """Outlives connections; `capabilities` may come from an earlier run."""
+    """Knowledge about a relay that outlives connections.
+
+    `capabilities` may come from an earlier run.
+    """
 
     def __init__(self, limits: Limits, capabilities: Capabilities | None) -> None:
         self.capabilities = capabilities or Capabilities()
@@ -107,15 +118,18 @@ class RelayKnowledge:
         self._limits = limits
 
     def learn(self, **changes: Any) -> None:
-        """Record what the relay has shown that it supports: fields of `Capabilities`."""
+        """Record what the relay has shown that it supports.
+
+        The arguments are fields of `Capabilities`.
+        """
         known = self.capabilities
         if any(getattr(known, name) != value for name, value in changes.items()):
             self.capabilities = msgspec.structs.replace(known, **changes)
 
     def note_clock(self, date: float | None, now: float) -> None:
-        """Take the relay's clock, of the handshake, both in Unix seconds; odd ones are ignored.
+        """Note the relay's clock in the handshake (Unix seconds). Ignores implausible clocks.
 
-        One that is ahead is no matter: ours is the earlier one then.
+        A clock that is ahead needs no correction, because the local clock is then the earlier one.
         """
         behind = 0.0 if date is None else now - date
         self.behind = behind if _TICK < behind <= _MOST_BEHIND else 0.0
@@ -132,17 +146,17 @@ class RelayKnowledge:
             self.learn(hll=False)
 
     def noticed(self, text: str) -> None:
-        """Keep a NOTICE; the oldest goes when there are too many."""
+        """Keep a NOTICE. The oldest one is dropped if there are too many."""
         self.notices.append(text)
         self.notices_received += 1
 
     def documented(self, info: RelayInfo) -> None:
-        """Keep the relay's document and what it says about limits."""
+        """Keep the relay's NIP-11 document and its limits."""
         self.info = info
         self.learn(max_subscriptions=info.limitation.max_subscriptions or None)
 
     def apply_limits(self, connection: Connection) -> None:
-        """Bind a connection to the smaller of our limits and the relay's."""
+        """Limit a connection to the smaller of the client's limits and the relay's limits."""
         ours, theirs = self._limits.subscriptions, self.capabilities.max_subscriptions
         connection.subscriptions.allow(min(ours, theirs or ours))
         longest = self.info.limitation.max_message_length if self.info else None

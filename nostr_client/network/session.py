@@ -1,7 +1,7 @@
-"""One live connection: moves text between a WebSocket and the state machine, and wakes who waits.
+"""Run one live connection: move text between a WebSocket and the state machine, and wake waiters.
 
-Everything here ends with the connection; what outlives it (live subscriptions, capabilities,
-numbers) belongs to the Relay.
+All state here ends with the connection. The Relay has the state that outlives it, such as live
+subscriptions, capabilities and statistics.
 """
 
 from __future__ import annotations
@@ -71,15 +71,18 @@ class RoundTrip(msgspec.Struct, frozen=True):
 
 
 class Finished(msgspec.Struct, frozen=True):
-    """A subscription will get no more events from this relay."""
+    """A subscription gets no more events from this relay."""
 
     queue: EventQueue
     fault: bool
-    """Whether the relay sent what nobody asked for, and was cut off."""
+    """Whether the relay was cut off because it sent unrequested events."""
 
 
 class Session:
-    """See the module. `report` gets what the Relay stores: notices, hints, round trips, endings."""
+    """One live connection, as the module describes.
+
+    `report` gets what the Relay stores: notices, hints, round trips and ends of subscriptions.
+    """
 
     def __init__(
         self,
@@ -97,7 +100,8 @@ class Session:
         self.socket = socket
         self._limits: Limits = connection.limits
         self._timeouts = timeouts
-        self._address = address  # as the relay is dialled: what AUTH is signed for
+        # the spelling to which the client connects, and for which it signs AUTH
+        self._address = address
         self._signer = signer
         self._now = now
         self._report = report
@@ -117,9 +121,9 @@ class Session:
     async def count(
         self, filters: Sequence[Filter], withdrawn: Callable[[], None] = lambda: None
     ) -> CountAnswer:
-        """Ask and wait; the caller sets the deadline. Raises RelayError.
+        """Send a COUNT and wait for its answer. The caller sets the deadline. Raises RelayError.
 
-        Calls `withdrawn` where the caller gave up while the COUNT still waited for its turn.
+        If the caller gives up before the COUNT is sent, `withdrawn` is called.
         """
         if self.connection.count_unsupported and not self.connection.count_answered:
             relay = self.connection.relay
@@ -137,7 +141,7 @@ class Session:
                 withdrawn()
 
     async def publish(self, event: Event, *, paced: bool = False) -> Ok:
-        """Send an event and wait for its OK, accepted or not; `paced` as for `Pump.send`.
+        """Send an event and wait for its OK, accepted or not. `Pump.send` describes `paced`.
 
         Raises RelayError.
         """
@@ -155,7 +159,7 @@ class Session:
                 self.connection.abandon_publish(event.id)
 
     def subscribe(self, queue: EventQueue) -> None:
-        """Send the REQ of a subscription; a refusal ends it."""
+        """Send the REQ of a subscription. A refusal ends the subscription."""
         relay = self.connection.relay
         tally = queue.sources[relay].tally
         filters = queue.question(relay)
@@ -169,7 +173,7 @@ class Session:
         self._flush()
 
     def unsubscribe(self, queue: EventQueue) -> None:
-        """Send CLOSE for a subscription, if it is open here."""
+        """Send CLOSE for a subscription if it is open on this connection."""
         for sub_id in [k for k, one in self._queues.items() if one is queue]:
             del self._queues[sub_id]
             self.connection.unsubscribe(sub_id)
@@ -177,7 +181,7 @@ class Session:
         self._flush()
 
     def negotiate(self, query: Filter | str, message: bytes) -> NegChannel:
-        """Open a NIP-77 session with its first message. Raises RelayRefused when it is too long."""
+        """Open a NIP-77 session with its first message. Raises RelayRefused if it is too long."""
         connection = self.connection
         sub_id = connection.neg_open(query, message)
 
@@ -198,7 +202,7 @@ class Session:
         return channel
 
     async def authenticate(self) -> None:
-        """Answer the relay's challenge now; raises RelayRefused when the relay does not accept."""
+        """Answer the relay's challenge now. Raises RelayRefused if the relay does not accept."""
         auth = self.connection.auth
         if auth.want():
             self._start_auth()
@@ -210,9 +214,10 @@ class Session:
             raise RelayRefused(auth.reason, prefix=prefix(auth.reason), relay=relay)
 
     def name_by_user(self, address: str, signer: Signer | None) -> None:
-        """Let `signer` answer AUTH for `address` on a connection made for a relay of strangers.
+        """Let `signer` answer AUTH for `address`, on a connection to a relay that only strangers
+        named.
 
-        What was refused for want of a signer stays refused.
+        A request that was refused because there was no signer stays refused.
         """
         self._address, self._signer = address, signer
         self.connection.auth.able = signer is not None
@@ -229,7 +234,7 @@ class Session:
         self._pump.send(self.connection.outgoing())
 
     def add_to(self, stats: RelayStats) -> None:
-        """Add this connection's numbers to the relay's."""
+        """Add this connection's numbers to the relay's statistics."""
         tally = self.connection.tally
         stats.bytes_sent += self.socket.bytes_sent
         stats.bytes_received += self.socket.bytes_received
@@ -241,7 +246,10 @@ class Session:
     # Life.
 
     async def run(self) -> RelayError:
-        """Serve the connection until it ends; returns why. The socket is the caller's to close."""
+        """Serve the connection until it ends, and return the reason.
+
+        The caller closes the socket.
+        """
         error: RelayError = NetworkError("closed by us", relay=self.connection.relay)
         try:
             async with asyncio.TaskGroup() as group:
@@ -270,7 +278,7 @@ class Session:
                 await self._event(notification)
             else:
                 self._handle(notification)
-        if self.connection.outbox:  # most frames of a relay want no answer
+        if self.connection.outbox:  # most frames of a relay need no answer
             self._flush()
 
     async def _event(self, found: EventMatched) -> None:
@@ -289,7 +297,7 @@ class Session:
         self._report(RoundTrip(milliseconds))
 
     async def _authenticate(self) -> None:
-        """Sign the challenge as soon as there is one; once for each connection."""
+        """Sign the challenge as soon as there is one. Runs once for each connection."""
         connection, auth = self.connection, self.connection.auth
         try:
             async with asyncio.timeout(self._timeouts.auth):
@@ -323,7 +331,10 @@ class Session:
         self._HANDLERS[type(notification)](self, notification)
 
     def _judge(self, reason: str | None) -> None:
-        """Report the answer to the budget: a reason is that of a refusal, or a NOTICE."""
+        """Report an answer to the budget.
+
+        `reason` is the text of a refusal or a NOTICE, else None.
+        """
         if self._budget is None:
             return
         now = asyncio.get_running_loop().time()
@@ -420,7 +431,10 @@ class Session:
 
 
 def _resolve(waiter: asyncio.Future[Any] | None, value: object) -> None:
-    """Errors are results here: an exception nobody fetched would be logged by asyncio."""
+    """Set the result of a future. Errors are results here.
+
+    asyncio would log an exception that no task fetched.
+    """
     if waiter is not None and not waiter.done():
         waiter.set_result(value)
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class SubscriptionStats(msgspec.Struct, frozen=True, kw_only=True):
-    """A snapshot: what came, and what became of it. Bytes are characters of frames."""
+    """Statistics of a subscription at one moment. Bytes are characters of frames."""
 
     frames: int
     bytes: int
@@ -49,7 +49,7 @@ class Subscription:
     def __init__(self, queue: EventQueue, verifier: Verifier, limits: Limits) -> None:
         self._queue = queue
         self._verifier = verifier
-        self._chunk = 2 * limits.verify_chunk  # two threads have work at once
+        self._chunk = 2 * limits.verify_chunk  # two threads then have work at the same time
         self._ready: deque[VerifiedEvent] = deque()
 
     @property
@@ -104,7 +104,8 @@ class Subscription:
         queue = self._queue
         fresh = [item for item in taken if not queue.was_delivered(item.event.id)]
         results = await self._verifier.verify([item.event for item in fresh])
-        for item in taken:  # only delivered ids count: a forged event must not hide the true one
+        # only delivered ids count, because a forged event must not hide the true one
+        for item in taken:
             queue.sources[item.relay].duplicates += queue.was_delivered(item.event.id)
         return [
             found
@@ -119,7 +120,7 @@ class Subscription:
         if not isinstance(result, VerifiedEvent):
             source.invalid += 1
             return None
-        if self._queue.was_delivered(item.event.id):  # twice in one chunk
+        if self._queue.was_delivered(item.event.id):  # the event came twice in one chunk
             source.duplicates += 1
             return None
         self._queue.deliver(item)

@@ -1,4 +1,4 @@
-"""Keeps one relay connected: attempts, pauses with jitter, and who waits for the connection."""
+"""Keep one relay connected: attempts, pauses with jitter, and callers that wait."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 
 
 class Supervisor:
-    """One task from `start` to `stop`; `url` names the relay, `address` is where it is dialled.
+    """Task that runs from `start` to `stop`. `url` names the relay; `address` is the URL to connect
+    to.
 
-    `open_session` makes the session of a fresh socket, `up` is called before it runs, `down` with
-    the error after each end or failed attempt. `sleep`, `rand`, `now` (Unix time) are injected.
+    `open_session` makes the session of a new socket. `up` is called before the session runs. `down`
+    is called with the error after each end or failed attempt. `sleep`, `rand` and `now` (Unix
+    seconds) are arguments so that tests can control them.
     """
 
     def __init__(
@@ -56,13 +58,13 @@ class Supervisor:
         self._gate = Gate()
         self._task: asyncio.Task[None] | None = None
         self._stopped = False
-        self._failures = 0  # of attempts, so that waiting calls see that one failed
+        self._failures = 0  # failed attempts, so that waiting calls notice a failure
         self._in_a_row = 0
         self._next_attempt = 0.0
         self._resting: asyncio.Future[None] | None = None
 
     def connect_by(self, transport: Transport, address: str) -> None:
-        """Dial this address by this transport from now on, at once where an attempt is due later.
+        """Use this transport and address from now on. An attempt that is due later begins at once.
 
         An open connection stays.
         """
@@ -72,7 +74,7 @@ class Supervisor:
             self._resting.cancel()
 
     def start(self) -> None:
-        """Begin to connect, or begin again after giving up; nothing to do while it runs."""
+        """Begin to connect, or begin again after giving up. Does nothing while the task runs."""
         if not self._stopped and (self._task is None or self._task.done()):
             self.status = RelayStatus.CONNECTING
             self._task = asyncio.get_running_loop().create_task(self._run(), name=self.url)
@@ -89,10 +91,11 @@ class Supervisor:
         self._gate.wake()
 
     async def ready(self, deadline: float) -> Session:
-        """The session, as soon as there is one; `deadline` in loop time is the caller's to enforce.
+        """Wait for the session and return it. The caller enforces `deadline`, which is in loop
+        time.
 
-        Raises the RelayError of the attempt that fails, or of the last when the next one is not
-        due before the deadline.
+        Raises the RelayError of the attempt that fails. If the next attempt is due after the
+        deadline, raises the error of the last attempt.
         """
         if self._stopped:
             raise NetworkError("closed by us", relay=self.url)
@@ -115,7 +118,8 @@ class Supervisor:
         try:
             while True:
                 lived = await self._attempt()
-                if self._stopped:  # an end of the connection in that moment hides the cancellation
+                # if the connection ends at the same moment, the cancellation is lost
+                if self._stopped:
                     return
                 self._in_a_row += 1
                 if lived >= self._policy.stable_after:
@@ -131,7 +135,7 @@ class Supervisor:
             self._gate.wake()
 
     async def _attempt(self) -> float:
-        """Connect and serve until the end; returns how many seconds the connection lasted."""
+        """Connect and serve until the end. Return how many seconds the connection lasted."""
         self.status = RelayStatus.CONNECTING
         self.stats.attempts += 1
         try:
@@ -177,7 +181,7 @@ class Supervisor:
         self.status = RelayStatus.DISCONNECTED
 
     def _pause(self, pauses: Iterator[float]) -> float | None:
-        """Seconds until the next attempt, None to give up."""
+        """Return the seconds until the next attempt, or None to give up."""
         step = judge(self.error)
         pause = next(pauses, None)
         most = self._policy.attempts

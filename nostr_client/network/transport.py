@@ -1,7 +1,7 @@
-"""WebSocket and HTTP to a relay, over aiohttp; `sessions` makes the connections.
+"""Open WebSockets and get documents from a relay with aiohttp. `sessions` makes the connections.
 
-aiohttp's types and errors stop here: what goes wrong is a NetworkError or a ProtocolError, with
-the original as its cause.
+aiohttp's types and errors do not leave this module. A failure is a NetworkError or a ProtocolError
+with the original error as its cause.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 _FAILURES: Final = (aiohttp.ClientError, OSError, ValueError)
-_CONTROLS_PER_MINUTE: Final = 600  # libraries in use send up to one a second
+_CONTROLS_PER_MINUTE: Final = 600  # libraries in use send up to one each second
 _TOO_BIG: Final = aiohttp.WSCloseCode.MESSAGE_TOO_BIG
 _DATE: Final = re.compile(
     r"[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT", re.ASCII
@@ -35,10 +35,10 @@ _BAD_TEXT: Final = aiohttp.WSCloseCode.INVALID_TEXT
 
 
 class _Wrapped:
-    """Makes what goes wrong a NetworkError, with the peer's close code where `ws` has one already.
+    """Turns failures into NetworkError, with the peer's close code if `ws` already has one.
 
-    It keeps no state, so one serves every frame: a generator for each would cost more than most
-    frames.
+    It has no state, so one object serves every frame. A generator for each frame would cost more
+    than most frames.
     """
 
     __slots__ = ("_doing", "_url", "_ws")
@@ -62,7 +62,7 @@ class _Wrapped:
 
     def _failure(self, error: BaseException) -> NetworkError | None:
         url, doing = self._url, self._doing
-        if isinstance(error, NetworkError):  # without a relay it is of the proxy
+        if isinstance(error, NetworkError):  # an error without a relay is the proxy's
             return None if error.relay else NetworkError(f"{doing}: {error}", relay=url)
         if isinstance(error, TimeoutError):
             return NetworkError(f"{doing} took too long", relay=url)
@@ -84,7 +84,10 @@ def _describe(error: BaseException) -> str:
 
 
 class WebSocket:
-    """One open connection; one reader and one writer at a time. Made by `Transport.connect`."""
+    """One open connection.
+
+    `Transport.connect` makes it. Allow one reader and one writer at a time.
+    """
 
     def __init__(
         self,
@@ -94,7 +97,7 @@ class WebSocket:
         date: float | None = None,
     ) -> None:
         self.date = date
-        """What the peer's clock said in the handshake, in Unix seconds, None without one."""
+        """The peer's clock in the handshake, in Unix seconds, or None without a Date header."""
         self._ws = ws
         self._url = url
         self._options = options
@@ -106,10 +109,10 @@ class WebSocket:
         self.bytes_received = 0
 
     async def receive(self) -> str | bytes:
-        """The next text or binary message; answers pings on the way.
+        """Return the next text or binary message. Answers pings that come before.
 
-        Raises NetworkError at the end, whatever the close code, and ProtocolError for bytes
-        that no WebSocket peer may send. Safe to cancel.
+        Raises NetworkError at the end, for every close code. Raises ProtocolError for bytes that no
+        WebSocket peer may send. Safe to cancel.
         """
         while True:
             with self._reading:
@@ -150,8 +153,10 @@ class WebSocket:
         return NetworkError(f"reading: {clip(str(error))}", relay=self._url)
 
     async def send(self, *texts: str) -> None:
-        """Send text messages, within one deadline. Raises NetworkError, also when the peer reads
-        nothing."""
+        """Send text messages within one deadline.
+
+        Raises NetworkError, also if the peer reads nothing.
+        """
         with self._sending:
             async with asyncio.timeout(self._options.timeouts.send):
                 for text in texts:
@@ -159,7 +164,7 @@ class WebSocket:
                     self.bytes_sent += len(text)
 
     async def ping(self, timeout: float) -> None:
-        """Send a ping and wait for its pong, which `receive` sees. Raises NetworkError."""
+        """Send a ping and wait for its pong, which `receive` reads. Raises NetworkError."""
         payload = os.urandom(8)
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._pongs[payload] = waiter
@@ -172,20 +177,24 @@ class WebSocket:
             self._pongs.pop(payload, None)
 
     async def close(self, code: int = aiohttp.WSCloseCode.OK) -> None:
-        """Close; waits `Timeouts.close` for the peer's half, no longer. Does not raise."""
+        """Close the connection.
+
+        Waits at most `Timeouts.close` for the peer's close. Never raises.
+        """
         try:
             async with asyncio.timeout(2 * self._options.timeouts.close):
                 await self._ws.close(code=code)
         except (TimeoutError, *_FAILURES):
-            return  # the socket is gone either way
+            return  # the socket is closed in both cases
 
 
 class Transport:
-    """Makes connections with one set of options; close it last. Binds to the loop at first use.
+    """Makes connections with one set of options. Close it last. It belongs to the loop of first
+    use.
 
-    `public_only`: refuse every address that is not on the open internet, whatever name led there
-    and through redirects too; for relays that strangers name. A proxy resolves names itself, so
-    through one such relays are refused by name (`ConnectionOptions.strangers_by_proxy`).
+    `public_only`: refuse every address that is not public, for relays that strangers name. The
+    check covers every name and redirect. A proxy resolves names itself, so relays that strangers
+    name are then refused by their names (`ConnectionOptions.strangers_by_proxy`).
     """
 
     def __init__(self, options: Options | None = None, *, public_only: bool = False) -> None:
@@ -194,7 +203,8 @@ class Transport:
             self.options.connection,
             public_only=public_only,
             headers={"User-Agent": self.options.connection.user_agent},
-            auto_decompress=False,  # a small document needs none, and none can be a bomb
+            # a small document needs no compression, and compressed data could expand without bound
+            auto_decompress=False,
             trace_configs=[_tracing()],
         )
 
@@ -207,7 +217,8 @@ class Transport:
         with _Wrapped(url, "connecting"):
             async with asyncio.timeout(options.timeouts.connect):
                 ws = await session.ws_connect(
-                    URL(url, encoded=True),  # as spelled: else `%7E` and `..` are resolved
+                    # keeps the spelling, as yarl would change `%7E` and `..`
+                    URL(url, encoded=True),
                     compress=15 if options.connection.compress else 0,
                     max_msg_size=options.limits.message_bytes_in,
                     autoping=False,
@@ -216,10 +227,12 @@ class Transport:
         return WebSocket(ws, url, options, _unix_time(dates[-1] if dates else ""))
 
     async def get_document(self, url: str, *, accept: str) -> bytes:
-        """GET a small document from a relay's or a wallet's URL, with exactly this Accept header.
+        """Get a small document from the URL of a relay or a wallet, with exactly this Accept
+        header.
 
-        No redirect is followed: nobody must send us elsewhere unseen. Raises NetworkError, with
-        the `location` of a redirect, or ProtocolError when the body is longer than `Limits.info`.
+        Redirects are not followed, so that a server cannot send the client to another host. Raises
+        NetworkError, with the `location` of a redirect. Raises ProtocolError if the body is longer
+        than `Limits.info`.
         """
         session = self._sessions.session_for(url)
         with _Wrapped(url, "reading a document"):
@@ -256,7 +269,7 @@ class Transport:
 
 
 def _unix_time(date: str) -> float | None:
-    """An HTTP date (RFC 9110, IMF-fixdate) in Unix seconds; None for anything else."""
+    """Return an HTTP date (RFC 9110, IMF-fixdate) in Unix seconds, or None for other text."""
     if not _DATE.fullmatch(date):
         return None
     try:
@@ -266,9 +279,11 @@ def _unix_time(date: str) -> float | None:
 
 
 def _tracing() -> aiohttp.TraceConfig:
-    """`ws_connect` follows redirects, and a relay must not send us elsewhere: into our own network.
+    """Refuse redirects, and note the Date header of a handshake.
 
-    Browsers follow none either. The date of a handshake is read here, as `ws_connect` drops it.
+    `ws_connect` follows redirects, and a relay must not send the client to another host, such as
+    one in the user's network. Browsers do not follow them either. `ws_connect` does not return the
+    Date header.
     """
 
     async def hear(
@@ -303,7 +318,10 @@ async def _read_capped(stream: aiohttp.StreamReader, most: int, url: str) -> byt
 
 
 def _http(url: str) -> URL:
-    """A relay's URL by HTTP, as spelled; a wallet's, which a stranger wrote, is quoted."""
+    """Return a relay's URL as an HTTP URL with the same spelling.
+
+    Quote a wallet's URL, because a stranger wrote it.
+    """
     if url.startswith(("ws://", "wss://")):
         return URL(f"http{url[2:]}", encoded=True)
     return URL(url)

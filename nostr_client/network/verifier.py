@@ -1,7 +1,7 @@
-"""Verification off the event loop: raw events in, verified events out, nothing verified twice.
+"""Verify raw events outside the event loop. No event is verified twice.
 
-libsecp256k1 runs without the GIL, so chunks in threads leave the loop free. A pool has one
-`Verifier` for all that it reads, and gives it to the `Ingest` that fills a store beside it.
+libsecp256k1 runs without the GIL, so worker threads leave the loop free. A pool has one `Verifier`
+for all events that it reads. An `Ingest` that stores these events uses the same one.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class Verifier(Protocol):
     """Turns events into verified events."""
 
     async def verify(self, events: Sequence[Event]) -> list[VerifiedEvent | InvalidEvent]:
-        """One result for each event, in order: the verified event, or what is wrong with it."""
+        """Return one result for each event, in order: the verified event or its error."""
         ...
 
 
 class _Known:
-    """The verified events last seen, bounded in number and in bytes."""
+    """Cache of the last verified events, bounded in number and in bytes."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -45,7 +45,7 @@ class _Known:
 
     def get(self, event: Event) -> VerifiedEvent | None:
         found = self._events.get(event.id)
-        if found is None or found.event != event:  # an id proves nothing before it is checked
+        if found is None or found.event != event:  # an id proves nothing before it is verified
             return None
         self._events.move_to_end(event.id)
         return found
@@ -61,15 +61,15 @@ class _Known:
 
 
 def footprint(event: Event) -> int:
-    """About how many bytes of memory an event takes."""
+    """Return the approximate number of bytes of memory that an event takes."""
     return _EVENT_BYTES + len(event.content) + _TAG_BYTES * len(event.tags)
 
 
 class ThreadVerifier:
-    """Verifies in worker threads, `chunk` events a hand-over; remembers what it verified last.
+    """Verifies chunks of `chunk` events in worker threads, and remembers the last verified events.
 
-    `workers`: threads, by default one for each core, at most 4. `remember`: how many events, of
-    16 MiB at most; 0 where none comes twice. Close it last.
+    `workers`: number of threads, by default one for each core and at most 4. `remember`: number of
+    remembered events, of at most 16 MiB. Use 0 if no event comes twice. Close it last.
     """
 
     def __init__(
@@ -78,13 +78,17 @@ class ThreadVerifier:
         self._chunk = chunk
         self._workers = workers or min(_MAX_WORKERS, os.cpu_count() or 1)
         self._threads: ThreadPoolExecutor | None = None
-        self._turns = asyncio.Semaphore(2 * self._workers)  # chunks handed over and not back yet
+        # chunks that the threads have not returned yet
+        self._turns = asyncio.Semaphore(2 * self._workers)
         self._known = _Known(remember)
         self.checked = 0
         self.reused = 0
 
     async def verify(self, events: Sequence[Event]) -> list[VerifiedEvent | InvalidEvent]:
-        """See `Verifier`. Safe to cancel: a chunk under way is finished and dropped."""
+        """Verify events, as `Verifier.verify` does.
+
+        Safe to cancel. Running chunks are dropped.
+        """
         results: list[VerifiedEvent | InvalidEvent | None] = [self._known.get(e) for e in events]
         fresh = [i for i, found in enumerate(results) if found is None]
         self.reused += len(events) - len(fresh)
@@ -98,7 +102,7 @@ class ThreadVerifier:
     async def _check_all(
         self, chunks: Sequence[list[Event]]
     ) -> list[list[VerifiedEvent | InvalidEvent]]:
-        if len(chunks) == 1:  # a task of its own costs as much as checking one event
+        if len(chunks) == 1:  # a task costs as much as checking one event
             return [await self._check(chunks[0])]
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._check(chunk)) for chunk in chunks]
@@ -117,7 +121,7 @@ class ThreadVerifier:
         return results
 
     async def close(self) -> None:
-        """Let the threads go; waits for chunks under way, a few milliseconds each."""
+        """Stop the threads. Waits for running chunks, which take a few milliseconds each."""
         threads, self._threads = self._threads, None
         if threads is not None:
             await asyncio.to_thread(threads.shutdown)

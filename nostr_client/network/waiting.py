@@ -1,4 +1,4 @@
-"""How the tasks of one event loop wait for each other: conditions, and groups of tasks."""
+"""Let tasks of one event loop wait for conditions and for groups of tasks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Gate:
-    """Coroutines wait until their test holds; the code that changes the state calls `wake`."""
+    """Condition for coroutines. Code that changes the tested state calls `wake`."""
 
     __slots__ = ("_waiters",)
 
@@ -21,7 +21,7 @@ class Gate:
         self._waiters: set[asyncio.Future[None]] = set()
 
     async def wait(self, ready: Callable[[], object]) -> None:
-        """Return as soon as `ready()` is true; at once if it is. Safe to cancel."""
+        """Return as soon as `ready()` is true, or at once if it is true already. Safe to cancel."""
         while not ready():
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.add(waiter)
@@ -31,7 +31,7 @@ class Gate:
                 self._waiters.discard(waiter)
 
     def wake(self) -> None:
-        """Let every waiter test again."""
+        """Let every waiting coroutine test its condition again."""
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
@@ -39,10 +39,10 @@ class Gate:
 
 @asynccontextmanager
 async def task_group() -> AsyncIterator[asyncio.TaskGroup]:
-    """An `asyncio.TaskGroup` that raises the first of our own errors bare, not in a group.
+    """Open an `asyncio.TaskGroup` that raises the first NostrTallyError itself, not in a group.
 
-    So a caller catches StoreError where the documentation says StoreError. Bugs, which are errors
-    of any other kind, stay an ExceptionGroup and hide no other.
+    A caller can then catch StoreError if the documentation names StoreError. Errors of any other
+    kind are bugs. They stay in an ExceptionGroup, which hides none of them.
     """
     found: NostrTallyError | None = None
     try:
@@ -57,7 +57,7 @@ async def task_group() -> AsyncIterator[asyncio.TaskGroup]:
 
 
 async def end(task: asyncio.Task[None]) -> None:
-    """Cancel a task and wait for it; a failure of its own is raised."""
+    """Cancel a task and wait for it. Raises the task's own error."""
     task.cancel()
     await asyncio.wait({task})
     if not task.cancelled():
@@ -65,7 +65,7 @@ async def end(task: asyncio.Task[None]) -> None:
 
 
 async def set_within(event: asyncio.Event, seconds: float) -> None:
-    """Return once the event is set, or after so many seconds."""
+    """Return when the event is set, or after `seconds`."""
     try:
         async with asyncio.timeout(seconds):
             await event.wait()

@@ -1,7 +1,7 @@
-"""One relay connection without I/O: text in, notifications and text out (NIP-01, 42, 45, 77).
+"""Model one relay connection without I/O (NIP-01, 42, 45, 77).
 
-Requests and frames enter; frames to send and notifications leave. Start with `connection`, the
-state machine, and `notifications`, its values.
+The package takes requests and frames. It returns frames to send, and notifications. Start with
+`connection`, the state machine, and `notifications`, its results.
 """
 
 from __future__ import annotations

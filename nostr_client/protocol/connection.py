@@ -1,12 +1,13 @@
-"""The state machine: requests out, frames in, and what each frame means.
+"""Run the state machine of one connection: requests out, frames in, and the meaning of frames.
 
-The caller moves text: `receive()` takes each frame and returns what happened, `outgoing()` gives
-what is to be sent. Nothing that a relay sends makes `receive` raise, and nothing it sends is kept
-beyond what our own requests and `Limits` allow. Time is the caller's too: deadlines end a request
-by `abandon_*`.
+The caller moves text. `receive()` takes each frame and returns notifications. `outgoing()` returns
+text to send. No frame makes `receive` raise. Memory for a relay's frames is bounded by the client's
+own requests and by `Limits`. The caller also keeps the time, and ends a request at its deadline
+with `abandon_*`.
 
-Ids are ours: `r` for REQ, `c` for COUNT, `n` for NEG-OPEN, one number for all, never used twice.
-A COUNT with the id of an open REQ replaces it on some relays, so the three never meet.
+The client chooses ids: `r` for REQ, `c` for COUNT and `n` for NEG-OPEN, with one sequence of
+numbers. An id is never used twice. On some relays a COUNT with the id of an open REQ replaces the
+REQ, so ids of the three kinds always differ.
 """
 
 from __future__ import annotations
@@ -47,15 +48,16 @@ if TYPE_CHECKING:
     from nostr_client.codecs.filters import Filter
 
 Notifications = list[Notification]
-_CLIPPED = 200  # bytes of a NOTICE that a warning quotes
-_LATE_PER_JUNK = 100  # after a CLOSE thousands of events may be under way; one of these is no fault
+_CLIPPED = 200  # bytes of a NOTICE in a warning
+# after a CLOSE thousands of events may still come, so each of them counts little
+_LATE_PER_JUNK = 100
 
 
 class Connection:
-    """The state of one connection to `relay` (its URL, for errors); see the module.
+    """State of one connection to `relay` (its URL, for errors), as the module describes.
 
-    `can_auth`: whether somebody can sign for NIP-42; without, `auth-required:` is final.
-    `ids`: where numbers for ids come from; one source over all reconnects keeps them unique.
+    `can_auth`: whether there is a signer for NIP-42. Without one, `auth-required:` is final. `ids`:
+    source of numbers for ids. One source over all reconnects keeps ids unique.
     """
 
     def __init__(
@@ -81,7 +83,7 @@ class Connection:
         self._publishes: dict[str, PendingRequest] = {}
         self._negs: set[str] = set()
         self.outbox: list[str] = []
-        """What is to be sent, oldest first; `outgoing` takes it."""
+        """Text to send, oldest first. `outgoing` takes it."""
         self._junk = 0
 
     # Requests.
@@ -93,10 +95,10 @@ class Connection:
         live: bool = True,
         tally: SubscriptionTally | None = None,
     ) -> str:
-        """Ask for events; returns the id. Not `live`: CLOSE is sent at EOSE, and it is over.
+        """Ask for events and return the id. Without `live`, EOSE ends the subscription with CLOSE.
 
-        Waits for a slot where the relay allows no more subscriptions. Raises RelayRefused when the
-        message is longer than the relay takes or too many requests wait already.
+        Waits for a slot if the relay allows no more subscriptions. Raises RelayRefused if the
+        message is too long for the relay, or if too many requests wait already.
         """
         waiting = self.subscriptions.waiting
         if waiting >= self.limits.waiting:
@@ -110,11 +112,14 @@ class Connection:
         return sub_id
 
     def unsubscribe(self, sub_id: str) -> None:
-        """End a subscription; what still comes for it is counted and dropped. Unknown ids pass."""
+        """End a subscription. Later events of it are counted and dropped. Ignores unknown ids."""
         self.subscriptions.close(sub_id)
 
     def count(self, filters: Sequence[Filter]) -> str:
-        """Ask for a count (NIP-45); returns the id. Raises RelayRefused as `subscribe`."""
+        """Ask for a count (NIP-45) and return the id.
+
+        Raises RelayRefused if the message is too long.
+        """
         query_id = self._new_id("c")
         request = PendingRequest(self._fitting(wire.Count(query_id, tuple(filters))))
         self._counts[query_id] = request
@@ -122,11 +127,11 @@ class Connection:
         return query_id
 
     def abandon_count(self, query_id: str) -> None:
-        """Forget a COUNT, at its deadline; a late answer is counted and dropped."""
+        """Forget a COUNT at its deadline. A late answer is counted and dropped."""
         self._counts.pop(query_id, None)
 
     def publish(self, event: Event) -> None:
-        """Send an event; an event whose OK is pending already is not sent again."""
+        """Send an event, unless an OK for it is already pending."""
         if event.id not in self._publishes:
             request = PendingRequest(self._fitting(wire.Publish(event)))
             self._publishes[event.id] = request
@@ -137,7 +142,7 @@ class Connection:
         self._publishes.pop(event_id, None)
 
     def neg_open(self, query: Filter | str, message: bytes) -> str:
-        """Open a NIP-77 session; returns the id. Its frames come as `NegReceived`."""
+        """Open a NIP-77 session and return the id. Its frames come as `NegReceived`."""
         sub_id = self._new_id("n")
         self._send(self._fitting(wire.NegOpen(sub_id, query, message)))
         self._negs.add(sub_id)
@@ -148,7 +153,7 @@ class Connection:
         self._send(self._fitting(wire.NegMsg(sub_id, message)))
 
     def neg_close(self, sub_id: str) -> None:
-        """End a NIP-77 session; unknown ids pass."""
+        """End a NIP-77 session. Ignores unknown ids."""
         if sub_id in self._negs:
             self._negs.discard(sub_id)
             self._send(wire.NegClose(sub_id).to_json())
@@ -156,27 +161,30 @@ class Connection:
     # NIP-42.
 
     def authenticate(self, event: Event) -> None:
-        """Send the signed answer to the challenge; parked requests follow when it is settled."""
+        """Send the signed answer to the challenge. Parked requests follow when AUTH is settled."""
         self._send(self._fitting(wire.Auth(event)))
         self.auth.sent(event.id)
 
     def auth_unanswered(self) -> Notifications:
-        """No OK came for AUTH: some relays accept in silence, so ask once more, then believe."""
+        """Treat a missing OK for AUTH as acceptance, because some relays accept without an answer.
+
+        Parked requests are sent once more.
+        """
         return self._settle_auth(True, "no answer to AUTH")
 
     def auth_failed(self, reason: str) -> Notifications:
-        """Nothing could be signed: what waits for it is refused."""
+        """Refuse the requests that wait for AUTH, because signing failed."""
         return self._settle_auth(False, f"auth-required: {reason}")
 
     # Text.
 
     def outgoing(self) -> list[str]:
-        """Take what is to be sent, oldest first."""
+        """Take the text to send, oldest first."""
         taken, self.outbox = self.outbox, []
         return taken
 
     def receive(self, frame: str | bytes) -> Notifications:
-        """Take one frame and say what it means; never raises for what a relay sends."""
+        """Process one frame and return its notifications. Never raises for a relay's frame."""
         self.tally.frames += 1
         try:
             message = wire.parse_relay_message(frame, max_size=self.limits.message_bytes_in)
@@ -187,7 +195,10 @@ class Connection:
         return self._HANDLERS[type(message)](self, message)
 
     def lost(self, error: RelayError) -> Notifications:
-        """The connection broke: ends all but live subscriptions, which the owner asks for again."""
+        """End all requests except live subscriptions, after the connection broke.
+
+        The owner of a live subscription asks for it again.
+        """
         ended: Notifications = [note.CountFailed(one, error) for one in self._counts]
         ended += [note.PublishFailed(one, error) for one in self._publishes]
         ended += [note.NegEnded(one, error) for one in self._negs]
@@ -222,7 +233,7 @@ class Connection:
             return self._retry(state, key)
         if is_crowded(reason) and self.subscriptions.crowded(key):
             return []
-        state.phase = Phase.PARKED  # it is not open there: no CLOSE for it
+        state.phase = Phase.PARKED  # the REQ is not open on the relay, so it needs no CLOSE
         self.subscriptions.drop(key)
         clean = state.stored_end and not reason.strip()
         return [note.SubscriptionEnded(key, None if clean else self._refusal(reason))]
@@ -262,13 +273,16 @@ class Connection:
         return self._known([note.PublishAnswered(key, message)])
 
     def _published(self, message: wire.Ok) -> str | None:
-        """Whose OK it is: some relays put "?" or "" for the id of an event that they refuse."""
+        """Return the event id of an OK.
+
+        Some relays write "?" or "" for an event that they refuse.
+        """
         if message.accepted:
             return message.event_id if message.event_id in self._publishes else None
         return self._meant(message.event_id)
 
     def _meant(self, event_id: str) -> str | None:
-        """The pending EVENT that a malformed OK is about: the one it names, or the only one."""
+        """Return the pending event of a malformed OK: the event that it names, or the only one."""
         if event_id in self._publishes:
             return event_id
         alone = len(self._publishes) == 1 and len(event_id) < 64
@@ -308,7 +322,7 @@ class Connection:
         return self._known([note.NegReceived(message.sub_id, message)])
 
     def _rejected(self, error: MalformedMessage, size: int) -> Notifications:
-        """A frame that is no message: it still ends the request that it names."""
+        """Handle an invalid frame. The frame still ends the request that it names."""
         self.tally.rejected += 1
         failure = ProtocolError(str(error), relay=self.relay)
         if error.label == "COUNT" and error.ref in self._counts:
@@ -322,7 +336,7 @@ class Connection:
             return [note.NegEnded(error.ref, failure)]
         if error.label == "EOSE" and self.subscriptions.get(
             error.ref
-        ):  # only what follows the id cannot be read
+        ):  # only the text after the id is unreadable
             return self._eose(wire.Eose(error.ref))
         if error.label == "EVENT":
             return self.subscriptions.malformed(error.ref, size) or self._flooding()
@@ -331,7 +345,7 @@ class Connection:
     # Shared steps.
 
     def _known(self, found: Notifications | None) -> Notifications:
-        """Count a frame as asked for (a list) or as one that comes late or unasked (None)."""
+        """Count a frame as requested (a list), or as late or unrequested (None)."""
         if found is None:
             self.tally.unknown += 1
             return self._flooding(1)
@@ -340,7 +354,7 @@ class Connection:
         return found
 
     def _flooding(self, weight: int = _LATE_PER_JUNK) -> Notifications:
-        """Count junk; a useful frame forgives it."""
+        """Count an unrequested frame. A useful frame resets the count."""
         before, self._junk = self._junk, self._junk + weight
         most = self.limits.junk_frames * _LATE_PER_JUNK
         if not before < most <= self._junk:
@@ -373,9 +387,9 @@ class Connection:
         return [failed(key, self._refusal(reason))]
 
     def _retry(self, request: PendingRequest, key: str) -> Notifications:
-        """Send once more what AUTH was asked for: now, or when AUTH is settled."""
+        """Send a request again because of AUTH, now or when AUTH is settled."""
         if request.phase is not Phase.PARKED:
-            self._junk = 0  # it answered us, beside a challenge for each refusal
+            self._junk = 0  # the relay answered, and may also send a challenge with each refusal
         request.phase = Phase.PARKED
         if self.auth.progress is not Progress.ACCEPTED:
             return [note.AuthNeeded()] if self.auth.want() else []

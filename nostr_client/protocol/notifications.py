@@ -1,6 +1,6 @@
-"""What one relay connection reports to its owner: frozen values that `protocol.Connection` returns.
+"""Define the notifications that `protocol.Connection` returns to its owner. They are frozen values.
 
-A request ends in exactly one of them: an answer, or a failure that carries the error to raise.
+Each request ends with exactly one of them: an answer, or a failure with the error to raise.
 """
 
 from __future__ import annotations
@@ -13,36 +13,39 @@ from nostr_client.errors import RelayError
 
 
 class EventMatched(msgspec.Struct, frozen=True):
-    """An event that matches the filters of an open subscription; not yet verified."""
+    """An event that matches the filters of an open subscription. It is not yet verified."""
 
     sub_id: str
     event: Event
     size: int
-    """Length of the frame, in characters of its text or bytes."""
+    """Length of the frame in characters or bytes."""
 
 
 class StoredEnd(msgspec.Struct, frozen=True):
-    """EOSE of a live subscription: what follows is new."""
+    """EOSE of a live subscription. Later events are new."""
 
     sub_id: str
 
 
 class SubscriptionEnded(msgspec.Struct, frozen=True):
-    """No more events will come; `error` is None when the relay delivered all that was asked."""
+    """No more events come. `error` is None if the relay delivered everything."""
 
     sub_id: str
     error: RelayError | None
 
 
 class CountAnswered(msgspec.Struct, frozen=True):
-    """The relay's COUNT; a NOTICE received while it was pending stands among its warnings."""
+    """The relay's answer to a COUNT.
+
+    Its warnings include each NOTICE that came while it was pending.
+    """
 
     query_id: str
     answer: CountAnswer
 
 
 class CountFailed(msgspec.Struct, frozen=True):
-    """No count will come."""
+    """No count comes."""
 
     query_id: str
     error: RelayError
@@ -56,57 +59,57 @@ class PublishAnswered(msgspec.Struct, frozen=True):
 
 
 class PublishFailed(msgspec.Struct, frozen=True):
-    """No OK will come; whether the relay kept the event is not known."""
+    """No OK comes. The relay may or may not have kept the event."""
 
     event_id: str
     error: RelayError
 
 
 class AuthNeeded(msgspec.Struct, frozen=True):
-    """A request waits for NIP-42; sign `Connection.challenge` as soon as there is one."""
+    """A request needs NIP-42. Sign the relay's challenge as soon as there is one."""
 
 
 class ChallengeReceived(msgspec.Struct, frozen=True):
-    """The relay sent a usable challenge. Nothing is signed for it unless a request needs it."""
+    """The relay sent a usable challenge. The client signs it only if a request needs AUTH."""
 
     challenge: str
 
 
 class AuthSettled(msgspec.Struct, frozen=True):
-    """The relay answered the AUTH event."""
+    """AUTH has an outcome."""
 
     accepted: bool
     message: str
 
 
 class NoticeReceived(msgspec.Struct, frozen=True):
-    """Prose from the relay, about nothing in particular."""
+    """Text for people, which belongs to no request."""
 
     message: str
 
 
 class HelloReceived(msgspec.Struct, frozen=True):
-    """HELLO; `count` is whether the relay says it can count, None where it does not say."""
+    """HELLO. `count` is whether the relay says that it answers COUNT, or None."""
 
     count: bool | None
 
 
 class NegReceived(msgspec.Struct, frozen=True):
-    """A frame about an open NIP-77 session; a Notice may be about any session that is open."""
+    """A frame about an open NIP-77 session. A Notice may be about any open session."""
 
     sub_id: str
     message: NegMsg | NegErr | Closed | Notice
 
 
 class NegEnded(msgspec.Struct, frozen=True):
-    """The connection broke under an open NIP-77 session."""
+    """An open NIP-77 session failed, e.g. because the connection broke."""
 
     sub_id: str
     error: RelayError
 
 
 class Abused(msgspec.Struct, frozen=True):
-    """The relay floods this connection with frames that nobody asked for: hang up."""
+    """The relay sends too many unrequested frames. The owner must close the connection."""
 
     error: RelayError
 

@@ -1,4 +1,4 @@
-"""The bookkeeping of `protocol.Connection`: what is pending, and how far each of it got."""
+"""Keep the state of the pending requests of `protocol.Connection`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 SMALL: Final = 10
-"""Events that no relay's cap cuts: the caps in use begin at some tens."""
+"""Number of events that no relay's cap cuts. The smallest caps in use are some tens."""
 
 
 class Stamp(NamedTuple):
@@ -29,10 +29,12 @@ class Stamp(NamedTuple):
 
 
 class StoredFrames(msgspec.Struct, frozen=True, kw_only=True):
-    """One answer to a REQ. `stamps`: its EVENT frames in their order, None for an unreadable one.
+    """One answer to a REQ.
 
-    `limit`: how many events were asked for, None without a bound. `excess`: frames beyond that,
-    which are not among the stamps. `hint`: what the relay said at EOSE (NIP-67).
+    - `stamps`: its EVENT frames in order, with None for an unreadable frame.
+    - `limit`: most events that the filters ask for, or None without a bound.
+    - `excess`: number of frames beyond the limit. They have no stamps.
+    - `hint`: what the relay said at EOSE (NIP-67).
     """
 
     stamps: tuple[Stamp | None, ...] = ()
@@ -42,40 +44,43 @@ class StoredFrames(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def frames(self) -> int:
-        """EVENT frames of any quality: they say whether a page is full."""
+        """The number of EVENT frames, valid or not. It shows whether a page is full."""
         return len(self.stamps) + self.excess
 
     @property
     def unread(self) -> int:
-        """EVENT frames that could not be read."""
+        """The number of unreadable EVENT frames."""
         return self.stamps.count(None)
 
     @property
     def limited(self) -> bool:
-        """Whether our own limit may have cut the answer; then its hint proves nothing either."""
+        """Whether the client's own limit may have cut the answer. The hint then proves nothing."""
         return self.limit is not None and self.frames >= self.limit
 
     @property
     def finished(self) -> bool:
-        """Whether the relay says that this is everything, and may be believed."""
+        """Whether the relay says that this is everything, and the limit cut nothing off."""
         return self.hint is Hint.FINISH and not self.limited
 
     def may_be_cut(self, largest: int) -> bool:
-        """Whether the relay may hold more than it sent; `largest`: its largest page seen so far.
+        """Return True if the relay may have more than it sent. `largest`: its largest page so far.
 
-        Without a hint only a larger page shows that a cap did not cut this one.
+        Without a hint, only a larger page shows that a cap did not cut this page.
         """
         if self.limited or self.hint is Hint.MORE:
             return True
         return self.hint is None and self.frames >= largest
 
     def second_may_be_cut(self, largest: int) -> bool:
-        """As `may_be_cut`, for an answer that holds one second: a few events are never a page."""
+        """Return the same for an answer of one second. A few events are never a full page."""
         certain = self.limited or self.hint is Hint.MORE
         return certain or (self.frames >= SMALL and self.may_be_cut(largest))
 
     def within(self, since: int, until: int | None) -> list[Stamp]:
-        """The readable stamps of a range of seconds, both ends included, in their order."""
+        """Return the readable stamps from `since` to `until` in order.
+
+        Both seconds are included.
+        """
         return [
             one
             for one in self.stamps
@@ -85,7 +90,7 @@ class StoredFrames(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
     def unread_near(self) -> set[int]:
-        """Seconds that stand for the unreadable frames: the time of the frame before, or after."""
+        """Return the seconds nearest to unreadable frames, from the frame before or after."""
         near: set[int] = set()
         known = next((one.created_at for one in self.stamps if one is not None), None)
         for one in self.stamps:
@@ -97,40 +102,40 @@ class StoredFrames(msgspec.Struct, frozen=True, kw_only=True):
 
 
 MAX_NOTICES = 4
-"""NOTICEs remembered for one pending COUNT: enough to explain a false zero, never a flood."""
+"""Most NOTICEs kept for one pending COUNT. They are enough to explain a false zero."""
 
 
 class SubscriptionTally(msgspec.Struct):
-    """What one subscription received; grows over reconnects."""
+    """Counts of one subscription, which grow over reconnects."""
 
     frames: int = 0
-    """EVENT frames of any quality: the fullness of a page is counted in these."""
+    """EVENT frames, valid or not. They show whether a page is full."""
     bytes: int = 0
     malformed: int = 0
-    """EVENT frames whose event is no NIP-01 event, or has more tags than `Limits` allows."""
+    """EVENT frames with an invalid event, or with more tags than `Limits` allows."""
     mismatched: int = 0
     """Events that no filter of the subscription matches."""
     excess: int = 0
-    """Stored events beyond the limit that was asked for."""
+    """Stored events beyond the requested limit."""
     hint: Hint | None = None
     """What the relay said at its last EOSE (NIP-67)."""
     stamps: list[Stamp | None] = []
-    """The frames of a stored query with a limit; see `StoredFrames`."""
+    """The frames of a stored query with a limit, as in `StoredFrames`."""
 
 
 class FrameTally(msgspec.Struct):
-    """What one connection received, whole."""
+    """Counts of one whole connection."""
 
     frames: int = 0
     rejected: int = 0
-    """Frames that are no message of any NIP that we speak."""
+    """Frames that are no message of a supported NIP."""
     unknown: int = 0
-    """Messages about requests that we did not make, or that ended before."""
+    """Messages about requests that the client did not send, or that had ended."""
     notices: int = 0
 
 
 class Phase(Enum):
-    """Where a request stands."""
+    """State of a request."""
 
     WAITING = auto()  # for a free slot
     SENT = auto()
@@ -139,7 +144,7 @@ class Phase(Enum):
 
 @dataclass(slots=True)
 class PendingRequest:
-    """One message that wants an answer; `resent` after AUTH, at most once."""
+    """A message that waits for its answer. It is sent again after AUTH at most once (`resent`)."""
 
     text: str
     phase: Phase = Phase.SENT
@@ -147,14 +152,14 @@ class PendingRequest:
     notices: list[str] = field(default_factory=list)
 
     def hear(self, notice: str) -> None:
-        """Remember a NOTICE that came while this was pending."""
+        """Remember a NOTICE that came while the request was pending."""
         if len(self.notices) < MAX_NOTICES:
             self.notices.append(notice)
 
 
 @dataclass(slots=True)
 class SubscriptionState(PendingRequest):
-    """An open REQ: what it asked for, and how much of what came was that."""
+    """An open REQ: its filters, and counts of matching and other events."""
 
     filters: tuple[Filter, ...] = ()
     live: bool = True
@@ -162,24 +167,24 @@ class SubscriptionState(PendingRequest):
     slack: int = 0
     stored_end: bool = False
     sent_at: int = 0
-    """A place in the order of REQ and CLOSE, not a time."""
+    """Position in the order of REQ and CLOSE, not a time."""
     refusals: int = 0
     wanted: int | None = None
     matched: int = 0
-    strays: int = 0  # of this REQ alone: a reconnect forgives
+    strays: int = 0  # of this REQ alone, because a reconnect resets it
 
     def __post_init__(self) -> None:
         self.wanted = wanted_events(self.filters)
 
     def received(self, size: int, stamp: Stamp | None) -> None:
-        """Count an EVENT frame of any quality; `stamp` None: it could not be read."""
+        """Count an EVENT frame, valid or not. `stamp` is None if the frame is unreadable."""
         self.tally.frames += 1
         self.tally.bytes += size
         if not self.live and self.wanted is not None and self.matched < self.wanted:
             self.tally.stamps.append(stamp)
 
     def accepts(self, event: Event) -> bool:
-        """Count an event in; False when it is not what was asked for."""
+        """Count an event. Return False if the event was not requested."""
         if not any(one.matches(event) for one in self.filters):
             self.tally.mismatched += 1
             self.strays += 1
@@ -193,12 +198,12 @@ class SubscriptionState(PendingRequest):
 
     @property
     def overrun(self) -> bool:
-        """Whether there are more strays than a slip explains: as many as wanted, and slack."""
+        """Whether more unrequested events came than `wanted` and `slack` allow together."""
         return self.strays > (self.wanted or 0) + self.slack
 
 
 def wanted_events(filters: Sequence[Filter]) -> int | None:
-    """The most stored events that these filters can ask for, None where there is no bound."""
+    """Return the most stored events that these filters can ask for, or None without a bound."""
     total = 0
     for one in filters:
         bounds = [

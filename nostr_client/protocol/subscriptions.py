@@ -1,4 +1,4 @@
-"""The REQs of one connection: slots, matching, and how each of them ends."""
+"""Manage the REQs of one connection: slots, matching, and how each REQ ends."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
     from nostr_client.codecs.filters import Filter
 
-_CALM = 4  # answered REQs for each slot, without a refusal, before one more is tried
-_RECENT = 100  # CLOSEs remembered, to know how many were open when a refusal was made
-_MAX_REFUSALS = 3  # times that one REQ waits again for a slot before its refusal is final
+_CALM = 4  # answered REQs for each slot, without a refusal, before one more slot is tried
+_RECENT = 100  # CLOSEs to remember, to know how many REQs were open at a refusal
+_MAX_REFUSALS = 3  # how often one REQ waits again for a slot before its refusal is final
 
 
 class Subscriptions:
-    """Open and waiting REQs; `send` takes text, `relay` is for errors.
+    """Open and waiting REQs. `send` takes text. `relay` is for errors.
 
-    At most `most` are open at once; the others wait their turn. A relay that says "too many"
-    lowers it to what is open, and a run of answers raises it again by one.
+    At most `most` REQs are open at once. The others wait for a slot. If the relay says "too many",
+    `most` falls to the number of open REQs. After a run of answers, `most` grows by one.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Subscriptions:
         self._waiting: deque[str] = deque()
 
     def allow(self, most: int) -> None:
-        """How many the relay says that it serves at once."""
+        """Set how many REQs the relay says that it allows at once."""
         self.most = self._allowed = max(1, most)
         self.fill()
 
@@ -52,31 +52,31 @@ class Subscriptions:
 
     @property
     def waiting(self) -> int:
-        """How many wait for a slot."""
+        """The number of REQs that wait for a slot."""
         return len(self._waiting)
 
     @property
     def open(self) -> int:
-        """How many the relay serves now."""
+        """The number of REQs that are open on the relay."""
         return sum(state.phase is Phase.SENT for state in self._states.values())
 
     @property
     def parked(self) -> list[str]:
-        """Those that wait for AUTH."""
+        """The ids of REQs that wait for AUTH."""
         return [key for key, state in self._states.items() if state.phase is Phase.PARKED]
 
     def get(self, sub_id: str) -> SubscriptionState | None:
-        """One of them, None for an unknown id."""
+        """Return the state of a REQ, or None for an unknown id."""
         return self._states.get(sub_id)
 
     def add(self, sub_id: str, state: SubscriptionState) -> None:
-        """Take one in and send it, now or when a slot is free."""
+        """Add a REQ. Sends it now, or when a slot is free."""
         self._states[sub_id] = state
         self._waiting.append(sub_id)
         self.fill()
 
     def fill(self) -> None:
-        """Send what waits, as far as there are slots."""
+        """Send waiting REQs while there are free slots."""
         free = self.most - self.open
         while self._waiting and free > 0:
             state = self._states[self._waiting.popleft()]
@@ -86,7 +86,7 @@ class Subscriptions:
             free -= 1
 
     def close(self, sub_id: str) -> None:
-        """End one from our side; unknown ids pass."""
+        """Send CLOSE for a REQ and forget it. Ignores unknown ids."""
         state = self._states.get(sub_id)
         if state is not None and state.phase is Phase.SENT:
             self._closed.append((state.sent_at, self._tick()))
@@ -94,20 +94,23 @@ class Subscriptions:
         self.drop(sub_id)
 
     def drop(self, sub_id: str) -> None:
-        """Forget one that the relay ended."""
+        """Forget a REQ that the relay ended."""
         state = self._states.pop(sub_id, None)
         if state is not None and state.phase is Phase.WAITING:
             self._waiting.remove(sub_id)
         self.fill()
 
     def retry(self, sub_id: str) -> None:
-        """Send one again, before those that wait."""
+        """Send a REQ again, before the waiting ones."""
         self._states[sub_id].phase = Phase.WAITING
         self._waiting.appendleft(sub_id)
         self.fill()
 
     def crowded(self, sub_id: str) -> bool:
-        """The relay has too many open: let this one wait for a slot; False after enough waits."""
+        """Let a REQ wait because the relay has too many open ones.
+
+        Return False after enough waits.
+        """
         state = self._states[sub_id]
         state.phase = Phase.PARKED
         if state.refusals >= _MAX_REFUSALS:
@@ -119,7 +122,10 @@ class Subscriptions:
         return True
 
     def _served_beside(self, refused: SubscriptionState) -> int:
-        """How many the relay had open when it refused this one: sent before, not closed before."""
+        """Return how many REQs were open when the relay refused this one.
+
+        They were sent before the refused REQ, and not closed before it.
+        """
         still = sum(
             one.phase is Phase.SENT and one.sent_at < refused.sent_at
             for one in self._states.values()
@@ -127,7 +133,7 @@ class Subscriptions:
         return still + sum(sent < refused.sent_at < closed for sent, closed in self._closed)
 
     def event(self, message: wire.EventReceived, size: int) -> list[note.Notification] | None:
-        """An EVENT frame; None for an unknown id."""
+        """Process an EVENT frame. Return None for an unknown id."""
         state = self._states.get(message.sub_id)
         if state is None:
             return None
@@ -139,7 +145,7 @@ class Subscriptions:
         return self._overrun(message.sub_id, state)
 
     def malformed(self, sub_id: str, size: int) -> list[note.Notification] | None:
-        """An EVENT frame whose event is none; None for an unknown id."""
+        """Process an EVENT frame with an invalid event. Return None for an unknown id."""
         state = self._states.get(sub_id)
         if state is None:
             return None
@@ -156,7 +162,7 @@ class Subscriptions:
         return [note.SubscriptionEnded(sub_id, ProtocolError(text, relay=self._relay))]
 
     def stored_end(self, sub_id: str, hint: wire.Hint | None) -> list[note.Notification] | None:
-        """EOSE; None for an unknown id, or for the second one of an id."""
+        """Process EOSE. Return None for an unknown id, or for the second EOSE of an id."""
         state = self._states.get(sub_id)
         if state is None or state.stored_end:
             return None
@@ -169,14 +175,16 @@ class Subscriptions:
         return [note.SubscriptionEnded(sub_id, None)]
 
     def _grow(self) -> None:
-        """One slot more after a while without a refusal: what was full may be empty now."""
+        """Allow one more slot after a while without a refusal, because the relay may have room
+        again.
+        """
         self._calm += 1
         if self.most < self._allowed and self._calm >= _CALM * self.most:
             self.most += 1
             self._calm = 0
 
     def lost(self, error: RelayError) -> list[note.Notification]:
-        """The connection broke: forget all; only those that are not live end by it."""
+        """Forget all REQs after the connection broke. Only REQs that are not live end."""
         ended = [key for key, state in self._states.items() if not state.live]
         self._states.clear()
         self._waiting.clear()
@@ -186,7 +194,7 @@ class Subscriptions:
 def new_state(
     text: str, filters: Sequence[Filter], *, live: bool, tally: SubscriptionTally | None, slack: int
 ) -> SubscriptionState:
-    """The state of a REQ that was not sent yet; `text` is its frame."""
+    """Return the state of a REQ that was not sent yet. `text` is its frame."""
     return SubscriptionState(
         text,
         Phase.WAITING,

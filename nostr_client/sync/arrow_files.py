@@ -1,7 +1,7 @@
-"""Read zstd and Parquet files with pyarrow, within the bounds of every compressed file.
+"""Read zstd and Parquet files with pyarrow, within the limits for every compressed file.
 
-A hostile file may be small and unpack to much, or have any bit wrong. Both end its reading with
-InvalidInput; what came before is given.
+A hostile file may be small and unpack to very much, or may be damaged. Both end the reading with
+InvalidInput. Data before that point is returned.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def unzstd(file: Path, needed_for: str) -> Iterator[io.BufferedReader]:
-    """Open a zstd file for reading its content. `needed_for`: the text of a missing pyarrow.
+    """Open a zstd file to read its content. `needed_for` is the text for a missing pyarrow.
 
-    Raises MissingExtra, OSError; reading raises InvalidInput.
+    Raises MissingExtra, OSError. Reading raises InvalidInput.
     """
     with optional(needed_for):
         import pyarrow as pa
@@ -47,14 +47,13 @@ def parquet_batches(
     columns: Sequence[str] | None = None,
     dictionaries: Sequence[str] = (),
 ) -> Iterator[Any]:
-    """Yield record batches of at most `rows` rows, and of LINE_LIMIT bytes or one row.
+    """Yield record batches of at most `rows` rows, each of at most LINE_LIMIT bytes or one row.
 
-    `columns`: those to read, by default all. `dictionaries`: columns of which a dictionary may hold
-    one large value for many rows; they stay dictionaries until it is known how much they unpack to.
-    A column within a list or a map has its path, such as `fields.key_value.key`; it stays one.
-
-    Raises MissingExtra, and InvalidInput for a damaged file, for one that lacks a column, and for
-    one that unpacks to more than FREE_BYTES and RATIO allow.
+    `columns`: the columns to read, by default all. `dictionaries`: columns with a dictionary that
+    may have one large value for many rows. They stay dictionaries until their unpacked size is
+    known. A column within a list or a map has its path, such as `fields.key_value.key`, and stays a
+    dictionary. Raises MissingExtra. Raises InvalidInput for a damaged file, for a missing column,
+    and for a file that unpacks to more than FREE_BYTES and RATIO allow.
     """
     with optional(needed_for):
         import pyarrow as pa
@@ -65,7 +64,7 @@ def parquet_batches(
         "what came before is kept"
     )
     try:
-        # No reads in the background: their threads outlive a file that is found to be damaged.
+        # No background reads, because their threads would outlive a damaged file.
         metadata = pq.read_metadata(file)
         paths = {metadata.schema.column(n).path for n in range(metadata.num_columns)}
         names = {path.partition(".")[0] for path in paths}
@@ -81,7 +80,7 @@ def parquet_batches(
             reading = opened.iter_batches(rows, columns=wanted, use_threads=False)
             with closing(reading) as batches:  # before its file
                 for batch in batches:
-                    batch.validate(full=True)  # texts too: damaged ones fail where they are taken
+                    batch.validate(full=True)  # checks texts too, so that damaged ones fail here
                     for size, part in _bounded(batch):
                         left -= size
                         if left < 0:
@@ -95,7 +94,7 @@ def parquet_batches(
 
 
 def python_values(column: Any) -> list[Any]:
-    """Return the values of a column as `to_pylist` does, in a fifth of its time for text in lists.
+    """Return the values of a column as `to_pylist` does, in a fifth of the time for text in lists.
 
     `to_pylist` makes a scalar of each value first.
     """
@@ -114,17 +113,17 @@ def python_values(column: Any) -> list[Any]:
 
 
 def _unpacked_bytes(metadata: Any) -> int:
-    """What the file says its row groups unpack to, dictionaries counted once.
+    """Return the unpacked size that the file states for its row groups. Dictionaries count once.
 
-    The footer of single columns is not read: pyarrow ends the process where statistics there are
-    damaged.
+    The footer of single columns is not read, because pyarrow ends the process if statistics there
+    are damaged.
     """
     groups = (metadata.row_group(n) for n in range(metadata.num_row_groups))
     return sum(group.total_byte_size for group in groups)
 
 
 def _bounded(batch: Any) -> Iterator[tuple[int, Any]]:
-    """The batch, or its rows one by one where it is large, each with its bytes."""
+    """Yield the batch, or its single rows if the batch is large, each with its bytes."""
     size = sum(map(_size, batch.columns))
     if size <= LINE_LIMIT or batch.num_rows == 1:
         yield size, batch
@@ -135,12 +134,12 @@ def _bounded(batch: Any) -> Iterator[tuple[int, Any]]:
 
 
 def _size(column: Any) -> int:
-    """The bytes of a column when its dictionary is unpacked."""
+    """Return the bytes of a column after unpacking its dictionary."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if not isinstance(column, pa.DictionaryArray):
         return int(column.nbytes)
-    used = column.indices.dictionary_encode()  # the dictionary is that of all rows of the file
+    used = column.indices.dictionary_encode()  # the dictionary covers all rows of the file
     lengths = pc.binary_length(column.dictionary.take(used.dictionary))
     return int(pc.sum(lengths.take(used.indices)).as_py() or 0)

@@ -1,6 +1,7 @@
-"""Declare the short form of a coverage: numbers without ids, as the store keeps them for history.
+"""Define the short form of a coverage: numbers without ids, which the store keeps for history.
 
-Light on purpose: the API and the terminal application import it. Times are Unix seconds.
+The module has few imports, because the API and the terminal application import it. Times are Unix
+seconds.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class RelayCoverage(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def compared(self) -> bool:
-        """Whether it was compared to its end; its share may be unknown all the same."""
+        """Whether the relay was compared to its end. Its share may still be unknown."""
         return self.share is not None or not self.why
 
 
@@ -106,7 +107,7 @@ class CoverageRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def known(self) -> int:
-        """How many events are known, over relays and store."""
+        """The number of known events, over relays and store."""
         return sum(one.known for one in self.kinds)
 
     @property

@@ -1,7 +1,7 @@
-"""Download queue: assigns each missing event id to one relay at a time and retries elsewhere.
+"""Assign each missing event id to one relay at a time, and retry on other relays.
 
-Every relay that named an id has it in its queue; the first relay with room asks for it. What a
-relay does not send passes to the others that named it.
+Every relay that named an id has the id in its queue. The first relay with room asks for it. If a
+relay does not send an event, the id passes to the other relays that named it.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ if TYPE_CHECKING:
     from nostr_client.sync.options import SyncOptions
 
 _FORGOTTEN = (SaveStatus.EPHEMERAL, SaveStatus.INVALID)
-"""What the store keeps no note of."""
+"""Outcomes of events of which the store keeps no note."""
 
 _CHUNK = 2_000
-"""Ids looked up in the store at once."""
+"""Ids to look up in the store at once."""
 
 
 class _Want:
-    """One id that is not here yet."""
+    """An id whose event is not in the store yet: the relays that named it, and the relay that is
+    asked.
+    """
 
     __slots__ = ("asked", "names")
 
@@ -38,21 +40,21 @@ class _Want:
 
 
 class Missing(NamedTuple):
-    """What one relay named and the store still lacks, in numbers of events."""
+    """Events that one relay named and the store still lacks, as numbers."""
 
     withheld: dict[str, int]
-    """By reason; those that were not asked for in this run included."""
+    """By reason. Includes events that this run did not ask for."""
     skipped: int
-    """Those of `withheld` that were not asked for in this run."""
+    """Events of `withheld` that this run did not ask for."""
     owed: int
-    """Events that a run which broke off did not ask for."""
+    """Events that this run did not ask for because it broke off."""
 
 
 class DownloadQueue:
-    """See the module. `store` None: nothing is stored.
+    """Queue of missing ids, as the module describes. `store` is None if nothing is stored.
 
-    `fetch`: whether ids are to be downloaded; without, they are only counted. `every`: count what
-    is settled or deleted here too.
+    `fetch`: whether to download events. Otherwise the queue only counts ids. `every`: also count
+    ids that are settled or deleted here.
     """
 
     def __init__(
@@ -81,17 +83,17 @@ class DownloadQueue:
         self._due: dict[str, set[bytes]] = {}
         self._owed: dict[str, set[bytes]] = {}
         self._cut: dict[str, set[bytes]] = {}
-        """Ids of which a REQ was sent that did not come to its end."""
+        """Ids of a REQ that did not reach its end."""
         self._bringing: set[str] = set()
         self._gate = Gate()
 
     @property
     def distinct(self) -> int:
-        """How many ids any relay named and the store lacked."""
+        """The number of ids that any relay named and the store lacked."""
         return len(self._needed)
 
     def enter(self, place: RelayAndKey) -> None:
-        """A relay takes part."""
+        """Add a relay."""
         relay = place.relay
         self._places[relay] = place
         self._queues[relay] = deque()
@@ -104,11 +106,11 @@ class DownloadQueue:
         self._bringing.add(relay)
 
     def names(self, relay: str, key: bytes) -> bool:
-        """Whether the relay named this id in this run, and we did not store it before."""
+        """Return True if the relay named this id in this run and the store lacked its event."""
         return key in self._named[relay]
 
     async def need(self, relay: str, ids: Sequence[bytes]) -> list[bytes]:
-        """A relay named ids that we lack; gives those that are new from it. Waits for room."""
+        """Note ids that a relay named and the store lacks. Return the new ones. Waits for room."""
         fresh: list[bytes] = []
         for start in range(0, len(ids), _CHUNK):
             await self._gate.wait(lambda: len(self._queues[relay]) < self._options.pending_ids)
@@ -118,7 +120,7 @@ class DownloadQueue:
         return fresh
 
     async def met(self, relay: str, ids: Sequence[bytes]) -> list[bytes]:
-        """As `need`, for events that came already: nothing is queued."""
+        """Note ids as `need` does, for events that came already. Queues nothing."""
         lacking = await self._lacking(relay, ids, came=True)
         self._needed.update(lacking)
         return lacking
@@ -161,7 +163,7 @@ class DownloadQueue:
             self._queues[relay].append(key)
 
     async def take(self, relay: str, most: int) -> list[bytes]:
-        """Ids to ask this relay for now; waits while there are none. Safe to cancel."""
+        """Return ids to ask this relay for now. Waits while there are none. Safe to cancel."""
         while True:
             await self._gate.wait(lambda: self._queues[relay])
             taken = self._pull(relay, most)
@@ -181,7 +183,10 @@ class DownloadQueue:
         return taken
 
     def came(self, ids: Collection[bytes]) -> None:
-        """These are stored, or were declined for good: nobody need ask again."""
+        """Note ids whose events are stored, or declined for good.
+
+        No relay is asked for them again.
+        """
         for key in ids:
             self._had.add(key)
             want = self._wants.pop(key, None)
@@ -190,19 +195,22 @@ class DownloadQueue:
         self._gate.wake()
 
     def saved(self, outcomes: Sequence[SaveOutcome]) -> list[bytes]:
-        """Close the ids that the store knows from now on; gives the others, for `declined`."""
+        """Close the ids that the store knows from now on. Return the other ids, for `declined`."""
         self.came([bytes.fromhex(one.id) for one in outcomes if one.status not in _FORGOTTEN])
         return [bytes.fromhex(one.id) for one in outcomes if one.status in _FORGOTTEN]
 
     async def declined(self, ids: Sequence[bytes]) -> None:
-        """Remember that our store does not keep these, whichever relay sends them."""
+        """Remember events that the store does not keep, for every relay."""
         notes = dict.fromkeys(ids, RefusalNote(Verdict.UNFIT, "no event that a store keeps"))
         if ids:
             await self._memory.note(ANYWHERE, Side.DOWN, notes, self._options)
         self.came(ids)
 
     async def withheld(self, relay: str, notes: Mapping[bytes, RefusalNote]) -> None:
-        """The relay named these and does not send them now: not asked of it again in this run."""
+        """Note ids that the relay named and does not send.
+
+        This run does not ask this relay again.
+        """
         if not notes:
             return
         await self._memory.note(self._places[relay], Side.DOWN, notes, self._options)
@@ -210,13 +218,14 @@ class DownloadQueue:
         self.drop(relay, notes)
 
     def was_cut(self, relay: str, ids: Collection[bytes]) -> None:
-        """A REQ for these was sent, and the connection or the time ended before all came."""
+        """Note ids of a REQ that was sent, and that ended before all events came."""
         self._cut[relay].update(ids)
 
     async def note_cut(self, relay: str) -> None:
-        """Remember what the relay was asked for and did not send by the end of this run.
+        """Remember the ids that the relay was asked for and did not send by the end of this run.
 
-        A relay that breaks the connection each time would be asked for the same in every run.
+        Without this note, every run would ask a relay that always breaks the connection for the
+        same ids.
         """
         ids = self._cut[relay] - self._had - self._withheld[relay].keys()
         if ids:
@@ -224,7 +233,7 @@ class DownloadQueue:
             await self._memory.note(place, Side.DOWN, dict.fromkeys(ids, CUT), self._options)
 
     def drop(self, relay: str, ids: Collection[bytes]) -> None:
-        """This relay cannot give these now: they pass to the others that named them."""
+        """Pass ids that this relay cannot give now to the other relays that named them."""
         for key in ids:
             want = self._wants.get(key)
             if want is None or relay not in want.names:
@@ -237,7 +246,7 @@ class DownloadQueue:
         self._gate.wake()
 
     def give_back(self, relay: str, ids: Collection[bytes]) -> None:
-        """The request failed; the next free relay may ask again."""
+        """Return ids of a failed request. The next free relay may ask for them again."""
         for key in ids:
             want = self._wants.get(key)
             if want is not None and want.asked == relay:
@@ -252,7 +261,7 @@ class DownloadQueue:
             self._queues[relay].append(key)
 
     def leave(self, relay: str) -> None:
-        """The relay is out: its ids pass to the others."""
+        """Remove a relay from the run. Its ids pass to the other relays."""
         owed = [key for key, want in self._wants.items() if relay in want.names]
         self._owed[relay].update(owed)
         self.drop(relay, owed)
@@ -260,11 +269,11 @@ class DownloadQueue:
         self.brought(relay)
 
     async def served(self, relay: str) -> None:
-        """Wait until nothing that this relay named is open. Safe to cancel."""
+        """Wait until no id that this relay named is open. Safe to cancel."""
         await self._gate.wait(lambda: self._open[relay] == 0)
 
     def brought(self, relay: str) -> None:
-        """The relay brings nothing more in this run."""
+        """Note that the relay brings nothing more in this run."""
         self._bringing.discard(relay)
         self._gate.wake()
 
@@ -273,7 +282,7 @@ class DownloadQueue:
         await self._gate.wait(lambda: not self._bringing)
 
     def missing(self, relay: str) -> Missing:
-        """What the relay named and the store still lacks, whichever relay was asked for it."""
+        """Return what the relay named and the store still lacks, whichever relay was asked."""
         skipped = self._still(self._skipped.get(relay, {}))
         lacking = skipped | self._still(self._withheld.get(relay, {}))
         owed = self._owed.get(relay, set()) - self._had - lacking.keys()
@@ -283,7 +292,7 @@ class DownloadQueue:
         return {key: why for key, why in ids.items() if key not in self._had}
 
     async def forget_moved(self) -> None:
-        """Let the memory forget what came although it did not come before."""
+        """Let the memory forget ids that earlier runs did not get and this run got."""
         for relay, due in self._due.items():
             if moved := due & self._had:
                 await self._memory.forget(self._places[relay], Side.DOWN, moved)

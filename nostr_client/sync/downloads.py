@@ -1,4 +1,4 @@
-"""Downloads from one relay: REQs for ids, and each event verified and stored as it comes."""
+"""Download events from one relay by ids. Each event is verified and stored as it comes."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ class _Reply:
     def __init__(self) -> None:
         self.came: set[bytes] = set()
         self.unasked: set[bytes] = set()
-        """Ids of events that do not match what the sync asks for; nothing of them is verified."""
+        """Ids of events that match no filter of the sync. They are not verified."""
         self.unsound: set[bytes] = set()
-        """Ids of events whose id or signature does not hold."""
+        """Ids of events with an invalid id or signature."""
         self.declined: list[bytes] = []
-        """Ids that no store keeps."""
+        """Ids of events that no store keeps."""
 
 
 class Downloads:
-    """See the module. `filters`: an event that matches none of them is not stored."""
+    """Downloads from one relay. An event that matches none of `filters` is not stored."""
 
     def __init__(
         self,
@@ -69,7 +69,10 @@ class Downloads:
         self._tally = tally
 
     async def run(self) -> None:
-        """Download what the queue assigns, until cancelled. Raises RelayOut; run several."""
+        """Download the ids that the queue assigns, until cancelled.
+
+        Several may run. Raises RelayOut.
+        """
         failures = 0
         while True:
             ids = await self._queue.take(self._relay.url, self._options.batch)
@@ -85,12 +88,13 @@ class Downloads:
                 await self._trouble(error, failures)
 
     async def _fetch(self, ids: Sequence[bytes]) -> RelayError | None:
-        """Ask until a REQ brings nothing: what is left then is hidden. Else why it ended.
+        """Ask until a REQ brings nothing. Return None then, or the error that ended the requests.
 
-        A relay may send less than it was asked for because it caps what a REQ gets. An event that
-        does not hold is not asked for again in this run, as it takes the place of another. One of
-        these events may be the frame that ended the connection, so they wait before they are asked
-        for again: else every run would ask for the same ones again and again.
+        A relay may send less than requested because it caps an answer. The ids that are left when a
+        REQ brings nothing are noted as not sent. An id with an invalid event is not requested again
+        in this run, because its event takes the place of another one. If a frame ended the
+        connection, each of the ids may be the cause. They wait before the next request, because
+        otherwise every run would request the same ids again.
         """
         left = dict.fromkeys(ids)
         before = len(left) + 1
@@ -107,7 +111,7 @@ class Downloads:
         return None
 
     async def _request(self, left: dict[bytes, None]) -> RelayError | None:
-        """One REQ; what comes is taken from `left`."""
+        """Send one REQ, and remove the ids that come from `left`."""
         error: RelayError | None = None
         reply = _Reply()
         wanted = Filter(ids=[key.hex() for key in left])
@@ -136,10 +140,10 @@ class Downloads:
         events: Sequence[Event | VerifiedEvent],
         results: Sequence[Result],
     ) -> None:
-        """Count what was stored at once, so that nobody asks for it again."""
+        """Count stored events at once, so that no relay is asked for them again."""
         outcomes = [one for one in results if isinstance(one, SaveOutcome)]
         reply.came.update(bytes.fromhex(one.id) for one in outcomes)
-        if Skip.UNWANTED in results:  # then all of them are
+        if Skip.UNWANTED in results:  # all events of this call are unwanted
             reply.unasked.update(bytes.fromhex(plain(one).id) for one in events)
         reply.unsound.update(
             bytes.fromhex(plain(one).id)
@@ -160,7 +164,9 @@ class Downloads:
             raise RelayOut(f"it named {plural(tally.hidden, 'id')} and sent no event of these")
 
     async def _trouble(self, error: RelayError, failures: int) -> None:
-        """A REQ failed, so many in a row: wait where the relay wants it, or give up."""
+        """Handle a failed REQ, the `failures`-th in a row: wait if the relay asks for it, or give
+        up.
+        """
         if failures >= self._options.tries:
             raise RelayOut(f"downloads: {error}") from error
         if isinstance(error, HeldBack):

@@ -1,9 +1,8 @@
-"""Write and read event files: JSONL, plain or compressed, Parquet, and SQLite copies; readers yield
-lines.
+"""Write and read event files: JSONL, plain or compressed, Parquet, and SQLite copies.
 
-Parquet is written as a few large files with one row for each event: ids and keys in hex, times as
-timestamps and in seconds, tags as lists. A reader recognises a file by its first bytes, not by its
-name. Compression with zstd and Parquet need pyarrow (extra `[parquet]`).
+Readers yield lines. Parquet has a few large files with one row for each event. Ids and keys are
+hex, times are timestamps and seconds, and tags are lists. A reader recognises a file by its first
+bytes, not by its name. Compression with zstd, and Parquet, need pyarrow (extra `[parquet]`).
 """
 
 from __future__ import annotations
@@ -39,21 +38,20 @@ NAMED: Final[dict[str, Form]] = {
     ".zstd": "zstd", ".parquet": "parquet", ".db": "sqlite", ".sqlite": "sqlite",
     ".sqlite3": "sqlite",
 }  # fmt: skip
-"""The format that each ending of a name stands for."""
+"""Format for each ending of a file name."""
 
 FILE_BYTES: Final = 128 * 2**20
-"""Bytes of a Parquet file, about: few enough files to list, small enough to read in parallel."""
+"""Approximate bytes of a Parquet file: few files to list, but enough for parallel readers."""
 
 PARQUET_ROWS: Final = 1_000
-"""Rows of a Parquet file that are read at once."""
+"""Rows of a Parquet file to read at once."""
 
 ROWS: Final = 20_000
 GROUP_BYTES: Final = 32 * 2**20
-"""A row group ends with this many events, or bytes of contents and tags: it is built in memory."""
+"""A row group ends after this many events, or bytes of contents and tags. It is built in memory."""
 
 LAST_SECOND: Final = 253_402_300_799
-"""The end of the year 9999: readers of Parquet refuse a later timestamp, so the column is empty
-then."""
+"""End of the year 9999. Readers of Parquet refuse later timestamps, so the column is then empty."""
 
 _MAGIC: Final[dict[bytes, Form]] = {
     b"\x1f\x8b": "gzip",
@@ -83,9 +81,10 @@ def form_of(name: str, form: str | None) -> Form:
 
 @contextmanager
 def writer(target: Path, form: Form) -> Iterator[Callable[[Event], object]]:
-    """Writes events into a new file, or a folder of Parquet, which appears complete or not at all.
+    """Write events into a new file, or a folder of Parquet files. It appears complete or not at
+    all.
 
-    Only its owner can read it, as with the store. Raises InvalidInput if the target exists,
+    Only its owner can read it, like the store. Raises InvalidInput if the target exists, and
     MissingExtra if pyarrow is needed and not installed.
     """
     with (
@@ -122,7 +121,7 @@ def _parquet(part: Path) -> Iterator[Callable[[Event], object]]:
 
 
 class _ParquetFiles:
-    """Writes `events-00000.parquet` and on in a folder; the next file begins after FILE_BYTES."""
+    """Writes `events-00000.parquet` and further files in a folder. A file ends after FILE_BYTES."""
 
     def __init__(self, folder: Path) -> None:
         with optional("Parquet"):
@@ -150,14 +149,14 @@ class _ParquetFiles:
         self._writer: Any = None
 
     def add(self, event: Event) -> None:
-        """Add an event; write the row group when it is full."""
+        """Add an event. Write the row group if it is full."""
         self._rows.append(event)
         self._bytes += len(event.content) + sum(len(part) for tag in event.tags for part in tag)
         if len(self._rows) >= ROWS or self._bytes >= GROUP_BYTES:
             self.flush()
 
     def flush(self) -> None:
-        """Write the last row group; an export without events is one file without rows."""
+        """Write the last row group. An export without events is one file without rows."""
         if self._writer is None:
             self._begin()
         if self._rows:
@@ -193,9 +192,9 @@ class _ParquetFiles:
 
 @contextmanager
 def opened(paths: Sequence[Path]) -> Iterator[Lines]:
-    """Yield the events of files as lines, one file after the other; "-" is stdin.
+    """Yield the events of files as lines, one file after the other. "-" is stdin.
 
-    A folder stands for its Parquet files. Reading raises InvalidInput if a file is damaged; opening
+    A folder stands for its Parquet files. Reading raises InvalidInput if a file is damaged. Opening
     raises OSError, InvalidInput, and MissingExtra if a file needs pyarrow.
     """
     with ExitStack() as files:
@@ -253,7 +252,7 @@ class _Iterated:
 
 
 def _parquet_lines(path: Path) -> Iterator[bytes]:
-    """Yield the rows of a file of ours, or of `nostr-agent archive`, as lines."""
+    """Yield the rows of a file of this module, or of `nostr-agent archive`, as lines."""
     for batch in parquet_batches(path, "Parquet", PARQUET_ROWS):
         held = {*batch.schema.names}
         time = "created_ts" if "created_ts" in held else "created_at"
@@ -264,7 +263,7 @@ def _parquet_lines(path: Path) -> Iterator[bytes]:
 
 
 def _column(batch: Any, name: str) -> list[Any]:
-    """Return the values of a column, bytes as hex."""
+    """Return the values of a column, with bytes as hex."""
     values = python_values(batch.column(name))
     return [one.hex() if isinstance(one, bytes) else one for one in values]
 
@@ -272,7 +271,7 @@ def _column(batch: Any, name: str) -> list[Any]:
 def _line(
     id: Any, pubkey: Any, kind: Any, created_at: Any, tags: Any, content: Any, sig: Any
 ) -> bytes:
-    """Return a row as a line of JSON; the parser of lines refuses a row that is not an event."""
+    """Return a row as a line of JSON. The parser of lines refuses a row that is not an event."""
     fields = {
         "id": id,
         "pubkey": pubkey,

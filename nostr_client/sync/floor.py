@@ -1,8 +1,9 @@
-"""What a relay left out of its NIP-77 sessions: windows whose floor is not proven, read by REQ.
+"""Find events that a relay left out of its NIP-77 sessions, and read them by REQ.
 
 Some relays answer NIP-77 from a capped or cached snapshot and do not say so (khatru's event store
-takes its newest N * 20 events). `network.paging.snapshot` asks the question and judges the answer;
-this module finds the floor of a window, and reads what lies below where it is not proven.
+takes its newest N * 20 events). `network.paging.snapshot` asks the relay and judges the answer.
+This module finds the floor of a window. If the floor is not proven, it reads the events below the
+floor.
 """
 
 from __future__ import annotations
@@ -30,10 +31,13 @@ if TYPE_CHECKING:
     from nostr_client.sync.tally import RelayTally
 
 _CHUNK: Final = 500
-"""Ids looked up at once."""
+"""Ids to look up at once."""
 
 PROBED: Final = 50
-"""Ids of one REQ that proves which are absent: a relay that sends less would seem to lack them."""
+"""Ids of one REQ that tests which ids are absent.
+
+A relay that sends fewer would seem to lack them.
+"""
 
 CAPPED: Final = "it compares only the newest of its events; the older ones were read by REQ"
 UNPROVEN: Final = "it is not proven that the relay compared all its events"
@@ -41,18 +45,21 @@ UNPROVEN: Final = "it is not proven that the relay compared all its events"
 
 @dataclass(slots=True)
 class WindowResult:
-    """One window after its session: ids that only we have, and packed ids that only it has."""
+    """One window after its session: ids that only we have, and packed ids of the relay alone."""
 
     window: SyncWindow
     have: dict[bytes, None]
     need: bytearray
     shared: Edge | None = None
-    """The oldest second in which both have an event, and those events; None: none is shared."""
+    """The oldest second with an event that both sides have, and these events.
+
+    None: no such event.
+    """
     early: Proof | None = None
-    """What the REQ at `shared` showed."""
+    """Result of the REQ at `shared`."""
 
     def close(self) -> None:
-        """Find `shared`, when the session is over."""
+        """Find `shared`, after the session is over."""
         items = self.window.items
         at = next((at for at, key in enumerate(_each(items)) if key not in self.have), None)
         if at is not None:
@@ -62,7 +69,7 @@ class WindowResult:
 
     @property
     def unsure(self) -> set[bytes]:
-        """Ours up to the shared second: the relay may have them and not compare them."""
+        """Our ids up to the shared second. The relay may have them and not compare them."""
         if self.shared is None:
             return set(self.have)
         old = self.window.items.between(None, self.shared.second)
@@ -70,7 +77,7 @@ class WindowResult:
 
 
 class Floors:
-    """See the module; one for each relay. `pages` None: nothing may be read by REQ."""
+    """Floors of one relay's windows. `pages` is None if nothing may be read by REQ."""
 
     def __init__(
         self,
@@ -93,7 +100,7 @@ class Floors:
     async def prove_early(self, one: WindowResult) -> None:
         """Try the proof at the oldest event that both have, while downloads go on.
 
-        A short page of known events proves the floor, wherever below it lies.
+        A short page of known events proves the floor, at any second below.
         """
         if one.shared is not None:
             try:
@@ -102,10 +109,12 @@ class Floors:
                 return
 
     async def lacking(self, one: WindowResult) -> Sequence[bytes]:
-        """The ids of a window that the relay lacks; call it when what it named has come.
+        """Return the ids of a window that the relay lacks. Call it after the named events have
+        come.
 
-        What the relay left out of the session is read by REQ, where that is allowed; else the
-        tally says that something is not proven. Raises RelayOut, StoreError; safe to cancel.
+        Events that the relay left out of the session are read by REQ, if that is allowed. Otherwise
+        the tally notes that the comparison is not proven. Raises RelayOut, StoreError. Safe to
+        cancel.
         """
         if one.early is not None and one.early.proven:
             return list(one.have)
@@ -124,7 +133,7 @@ class Floors:
         return list(one.have)
 
     async def _proof(self, one: WindowResult, floor: Edge | None) -> Proof:
-        """The early proof where it decides already, else the proof at the floor."""
+        """Return the early proof if it is decisive, else the proof at the floor."""
         early = one.early
         if early is not None and not early.failed and (early.beyond or floor == one.shared):
             return early
@@ -135,16 +144,18 @@ class Floors:
         return await prove_floor(self._relay, self._filters(one.window), floor, needed=needed)
 
     async def _floor(self, one: WindowResult) -> Edge | None:
-        """The oldest edge of what the relay is known to have; None: no time is known."""
+        """Return the oldest edge of the events that the relay surely has, or None without a known
+        time.
+        """
         edges = await self._needed_edges(one) if self._mode.downloads else []
         return Edge.oldest([one.shared, *edges])
 
     async def _needed_edges(self, one: WindowResult) -> list[Edge]:
-        """The oldest edges of what was downloaded, one of each read of the store."""
+        """Return the oldest edges of downloaded events, one for each read of the store."""
         needed = set(Ids(bytes(one.need)))
         if len(needed) <= _CHUNK:
             asked: Sequence[Filter] = [Filter(ids=[key.hex() for key in needed])]
-        else:  # reading a span in order costs a third of as many look-ups
+        else:  # reading a range in order costs a third of as many look-ups
             until = one.window.filter.until if one.shared is None else one.shared.second
             whole = self._filters(one.window)
             asked = [each if until is None else up_to(each, until) for each in whole]
@@ -162,7 +173,10 @@ class Floors:
         return [window.filter] if window.event_id is None else self._job.filters
 
     async def _counts(self, one: WindowResult, proof: Proof) -> bool:
-        """Whether the relay counts as many events as it compared; asked where nothing moves."""
+        """Return True if the relay counts as many events as it compared.
+
+        Only asked if nothing moves.
+        """
         if self._mode.moves or proof.beyond:
             return False
         if self._relay.capabilities.count is False or one.window.event_id is not None:
@@ -176,7 +190,7 @@ class Floors:
         return exact and answer.count == len(one.window.items) - len(one.have) + needed
 
     async def _absent(self, one: WindowResult) -> list[bytes]:
-        """Those of our ids that a REQ by ids does not bring."""
+        """Return those of our ids that a REQ by ids does not bring."""
         absent = list(one.have)
         size = min(PROBED, self._options.batch)
         for at in range(0, len(one.have), size):
@@ -189,9 +203,10 @@ class Floors:
     async def _read_below(
         self, pages: Pages, one: WindowResult, floor: Edge | None, proof: Proof
     ) -> Sequence[bytes]:
-        """Read by REQ what lies at and below the floor, and take its word for that part.
+        """Read events at and below the floor by REQ. For this part, the REQ decides what is
+        missing.
 
-        The second above is read too, as a relay may leave out the second of `until`.
+        The second above is read too, because a relay may leave out the second of `until`.
         """
         if proof.beyond:
             self._tally.remarks[CAPPED] = None
@@ -210,13 +225,13 @@ class Floors:
         return list(lacking)
 
     async def _held(self, window: SyncWindow, below: Filter) -> Items:
-        """What is held of a part of a window; without a store it is what the window began with."""
+        """Return our items in a part of a window. Without a store, take the items of the window."""
         if self._store is None:
             return window.items.between(below.since, below.until)
         return await items_of(self._store, below)
 
 
 def _each(items: Items) -> Iterator[bytes]:
-    """The ids in order, read in small parts."""
+    """Yield the ids in order, read in small parts."""
     for at in range(0, len(items), _CHUNK):
         yield from Ids(items.packed(at, at + _CHUNK))

@@ -1,4 +1,4 @@
-"""One NIP-77 session on our side, without I/O: the relay's frames in, what they mean out."""
+"""Run our side of one NIP-77 session without I/O: take the relay's frames, return their meaning."""
 
 from __future__ import annotations
 
@@ -25,31 +25,34 @@ _NEG_CROWD: Final = re.compile(
 )
 _TOO_OLD: Final = re.compile(r"\btoo old\b", re.I)
 _ROUND_WORTH: Final = 2
-"""New ids that earn a session one more round: an honest one brings more, but for the descent."""
+"""New ids that allow a session one more round.
+
+An honest session brings more, except at its start.
+"""
 
 
 class RefusalKind(Enum):
-    """What a refusal asks of us."""
+    """Reaction that a refusal requires."""
 
-    OVERFLOW = auto()  # more records than the relay works through: a smaller window
-    TOO_OLD = auto()  # read these by REQ
+    OVERFLOW = auto()  # more records than the relay accepts, so use a smaller window
+    TOO_OLD = auto()  # read these events by REQ
     RESTART = auto()  # the relay forgot the session
-    BUSY = auto()  # slow down, or fewer at once
-    NOT_FOUND = auto()  # it has no such filter event
+    BUSY = auto()  # slow down, or run fewer sessions at once
+    NOT_FOUND = auto()  # the relay does not have the filter event
     AUTH = auto()
     UNSUPPORTED = auto()  # the relay says that it has no NIP-77
     SILENT = auto()  # no answer at all: it may have no NIP-77
     DENIED = auto()  # not this filter, or not for this key
-    INVALID = auto()  # the relay cannot read the filter: no use to ask it unchanged
-    FAULT = auto()  # its trouble, ours, or that of the message
-    BROKEN = auto()  # what it says is no negentropy: no use to try again
+    INVALID = auto()  # the relay cannot read the filter, so do not send it again unchanged
+    FAULT = auto()  # a fault of the relay, of the client, or of the message
+    BROKEN = auto()  # the answer is not negentropy, so do not try again
     LOST = auto()  # the connection broke
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """The session is over without a result. `most`: the records that the relay works through.
+    """The session is over without a result. `most`: most records that the relay compares.
 
-    `by_neg_err`: it came as NEG-ERR, which proves that the relay speaks NIP-77.
+    `by_neg_err`: the refusal came as NEG-ERR, which proves that the relay supports NIP-77.
     """
 
     kind: RefusalKind
@@ -59,9 +62,10 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 class Suspicion(msgspec.Struct, frozen=True):
-    """A NOTICE that names no session: this one may be over.
+    """A NOTICE that names no session. The session may be over.
 
-    `sure`: it speaks of negentropy, or of what we may have done; else of anything.
+    `sure`: the NOTICE is about negentropy, or about an act of the client such as too many requests.
+    Otherwise the NOTICE may be about anything.
     """
 
     kind: RefusalKind
@@ -70,7 +74,7 @@ class Suspicion(msgspec.Struct, frozen=True):
 
 
 class LearnedIds(msgspec.Struct, frozen=True):
-    """What one round showed; `message` is sent next, None: the session is complete."""
+    """Result of one round. `message` is sent next, or None if the session is complete."""
 
     have: Ids
     need: Ids
@@ -83,9 +87,9 @@ RoundResult = LearnedIds | Refusal | Suspicion | None
 
 
 class InitiatorSession:
-    """See the module; `first()` gives the first message, `hear` takes each frame.
+    """Our side of a session. `first()` returns the first message, and `hear` takes each frame.
 
-    `patience`: rounds without anything new; give `credit` the number of new ids.
+    `patience`: rounds without new ids. Pass the number of new ids to `credit`.
     """
 
     def __init__(self, storage: Storage, *, frame_bytes: int, patience: int) -> None:
@@ -100,15 +104,15 @@ class InitiatorSession:
         return self._engine.rounds
 
     def first(self) -> bytes:
-        """The message of NEG-OPEN."""
+        """Return the message of NEG-OPEN."""
         return self._engine.initiate()
 
     def credit(self, fresh: int) -> None:
-        """The last round brought so many ids that were new."""
+        """Count the ids of the last round that were new."""
         self._credit += fresh // _ROUND_WORTH
 
     def hear(self, frame: Frame) -> RoundResult:
-        """What a frame means; None when it is not about this session."""
+        """Return the meaning of a frame, or None if the frame is not about this session."""
         if isinstance(frame, NegMsg):
             return self._message(frame.message)
         return no_message(frame, self.begun)
@@ -127,7 +131,7 @@ class InitiatorSession:
 
 
 def no_message(frame: NegErr | Closed | Notice, begun: bool) -> Refusal | Suspicion | None:
-    """What a frame that is no NEG-MSG means for a session; `begun`: there was one before."""
+    """Return the meaning of a frame other than NEG-MSG. `begun`: negentropy came before."""
     if isinstance(frame, Notice):
         return _notice(frame.message, begun)
     if isinstance(frame, NegErr):
@@ -163,7 +167,7 @@ _AT_ONCE: Final = (
     RefusalKind.DENIED,
     RefusalKind.INVALID,
 )
-"""What a NOTICE about negentropy, in place of the first answer, can mean without a doubt."""
+"""Possible meanings of a NOTICE about negentropy that comes instead of the first answer."""
 
 _KINDS: Final = {
     Reason.CLOSED: RefusalKind.RESTART,
@@ -180,7 +184,7 @@ _KINDS: Final = {
 
 
 def refusal(reason: str, *, most: int | None = None, overflow: bool | None = None) -> Refusal:
-    """What the reason of NEG-ERR or CLOSED asks of us."""
+    """Return the refusal for the reason of NEG-ERR or CLOSED."""
     if overflow if overflow is not None else reasons.is_overflow(reason):
         kind = RefusalKind.TOO_OLD if _TOO_OLD.search(reason) else RefusalKind.OVERFLOW
         return Refusal(kind, clip(reason), most or reasons.max_records(reason))

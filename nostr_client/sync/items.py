@@ -1,4 +1,4 @@
-"""What is held, as a sync sees it: columns in memory, or fingerprints that the store keeps."""
+"""Hold the local items of a sync: columns in memory, or fingerprints that the store keeps."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ if TYPE_CHECKING:
 
 
 class Items(Protocol):
-    """What we hold of a window, in order."""
+    """Local items of a window, in order."""
 
     def __len__(self) -> int: ...
 
     def stamp(self, at: int) -> int:
-        """The timestamp of one item; negative indices count from the end."""
+        """Return the timestamp of one item. Negative indexes count from the end."""
         ...
 
     def between(self, since: int | None, until: int | None) -> Items:
-        """Return those of a span of time, both ends included; shares the memory."""
+        """Return the items of a time range, both ends included. The result shares the memory."""
         ...
 
     def seal(self) -> Storage:
-        """The engine's storage over these items."""
+        """Return a negentropy storage over these items."""
         ...
 
     def packed(self, low: int = 0, high: int | None = None) -> bytes:
-        """The ids of low ≤ index < high, one after the other."""
+        """Return the packed ids of low ≤ index < high."""
         ...
 
 
@@ -134,12 +134,12 @@ class StorageSlice:
 
 
 def no_items() -> LocalItems:
-    """An empty set."""
+    """Return an empty set."""
     return LocalItems(np.empty(0, np.uint64), np.empty((0, 32), np.uint8))
 
 
 def united(parts: Sequence[LocalItems]) -> LocalItems:
-    """All items of several sets, each once, in order."""
+    """Return all items of several sets, each once, in order."""
     if len(parts) == 1:
         return parts[0]
     rows = {

@@ -1,4 +1,4 @@
-"""What is to be synced, and the windows of it: filters, or an event that holds filters."""
+"""Define what to sync: filters, or an event that has filters, cut into windows."""
 
 from __future__ import annotations
 
@@ -21,29 +21,32 @@ if TYPE_CHECKING:
     from nostr_client.store.base import EventStore
 
 WORTH_KEEPING = 50_000
-"""Events from which a scan at every sync costs more than keeping fingerprints."""
+"""Number of events from which a scan at every sync costs more than keeping fingerprints."""
 
 MAX_FILTERS = 50
-"""Filters in one sync: relays refuse more, and each is a sync of its own."""
+"""Most filters in one sync. Relays refuse more, and each filter needs its own sessions."""
 
 
 NO_LIMIT: Final = "a sync has no limit: give since and until instead"
-"""Negentropy compares sets, and the newest few are another set on each relay."""
+"""Negentropy compares sets, and the newest events up to a limit differ from relay to relay."""
 
 
 class SyncJob(msgspec.Struct, frozen=True):
-    """`windows` are asked, oldest first; `fallback` where a relay takes no event as filter."""
+    """Windows to compare, oldest first. `fallback` is for relays that accept no event as filter."""
 
     filters: tuple[Filter, ...]
     windows: tuple[SyncWindow, ...]
     fallback: tuple[SyncWindow, ...] = ()
     event: VerifiedEvent | None = None
     local: int = 0
-    """Distinct events that are held."""
+    """Number of distinct local events."""
 
 
 def checked(filters: Sequence[Filter]) -> tuple[Filter, ...]:
-    """The filters that can match. Raises InvalidFilter for none, too many, a search or a limit."""
+    """Return the filters that can match.
+
+    Raises InvalidFilter for none, for too many, for a search, and for a limit.
+    """
     if any(one.limit is not None for one in filters):
         raise InvalidFilter(NO_LIMIT)
     asked = tuple(one for one in filters if not one.matches_nothing)
@@ -55,7 +58,7 @@ def checked(filters: Sequence[Filter]) -> tuple[Filter, ...]:
 
 
 def filters_of(event: Event) -> tuple[Filter, ...]:
-    """The filter, or the filters, that an event's content holds (NIP-77, first text).
+    """Return the filter or filters in an event's content (NIP-77, first text).
 
     Raises InvalidFilter.
     """
@@ -75,7 +78,7 @@ async def make_job(
     event: VerifiedEvent | None,
     size: int,
 ) -> SyncJob:
-    """Read what is held and cut it into windows of about `size` items. Raises StoreError."""
+    """Read the local items and cut them into windows of about `size` items. Raises StoreError."""
     parts = [(one, await items_of(store, one)) for one in filters]
     windows = tuple(window for one, items in parts for window in plan(one, items, size))
     whole = united([items for _, items in parts])
@@ -86,7 +89,7 @@ async def make_job(
 
 
 async def items_of(store: EventStore | None, filter: Filter) -> LocalItems:
-    """What is held that matches. Raises StoreError."""
+    """Return the local items that match. Raises StoreError."""
     if store is None:
         return no_items()
     return LocalItems(*await store.negentropy_items(filter))
@@ -99,9 +102,9 @@ async def prepared(
     event: VerifiedEvent | None,
     size: int,
 ) -> AsyncIterator[SyncJob]:
-    """The job, over fingerprints that the store keeps where it keeps them for the filter.
+    """Prepare the job. Use fingerprints of the store if it keeps them for the filter.
 
-    A large store that is compared as a whole begins to keep them here. Raises StoreError.
+    If a large store is compared as a whole, it begins to keep fingerprints here. Raises StoreError.
     """
     kept = None
     if isinstance(store, SqliteStore) and event is None and len(filters) == 1:

@@ -1,4 +1,4 @@
-"""JSONL: reads events of lines into a store, and writes them out of it, in constant memory."""
+"""Import events from lines of JSON into a store, and export them, in constant memory."""
 
 from __future__ import annotations
 
@@ -32,29 +32,37 @@ CHUNK = 256
 """Lines that one thread parses, and events that it verifies, at a time."""
 
 BATCH = 40_960
-"""Events of one commit. A commit writes each page of the indexes once, and most commits touch most
-of these pages: a few large commits write less. The events take some 130 MB of memory."""
+"""Events of one commit.
+
+A commit writes each page of the indexes once, and most commits touch most pages. A few large
+commits therefore write less. The events take about 130 MB of memory.
+"""
 
 BATCH_BYTES = 64 * 2**20
-"""Bytes of events after which a batch ends sooner: long follow lists would fill the memory."""
+"""Bytes of events after which a batch ends early. Long follow lists would fill the memory."""
 
 CACHE_MB = 256
-"""Megabytes of the store's page cache for an import of many events: the pages of one commit fit, so
-that none is written or read twice. Only a store of hundreds of thousands of events needs all."""
+"""Megabytes of the store's page cache for a large import.
+
+The pages of one commit fit, so none is written or read twice. Only a store of hundreds of thousands
+of events needs all of it.
+"""
 
 AHEAD = 1.25
-"""Events that are in memory, in batches: while one is committed, a quarter of the next is
-verified."""
+"""Events in memory, in batches. During one commit, a quarter of the next batch is verified."""
 
 THREADS = 2
-"""Threads that parse, and threads that check signatures: rows and SQL leave little for more."""
+"""Threads that parse, and threads that check signatures.
+
+Rows and SQL leave little time for more.
+"""
 
 REASONS_KEPT = 20
-"""Different reasons that a report distinguishes; a hostile file could make one for each line."""
+"""Most different reasons in a report. A hostile file could cause one for each line."""
 
 
 class ImportStore(Protocol):
-    """What an import needs of a store."""
+    """The methods of a store that an import uses."""
 
     async def save(self, events: Sequence[VerifiedEvent]) -> list[SaveOutcome]: ...
 
@@ -62,18 +70,18 @@ class ImportStore(Protocol):
 
 
 class ImportReport(msgspec.Struct):
-    """What became of the events of a file, and of the lines that hold none.
+    """Counts of a file's events by result, and of its invalid lines.
 
-    `lines` counts both; blank lines and the brackets of an array are not counted.
+    `lines` counts both. Blank lines and the brackets of an array are not counted.
     """
 
     lines: int = 0
     bytes: int = 0
     statuses: dict[SaveStatus, int] = {}
     reasons: dict[str, int] = {}
-    """Why lines are INVALID: the most frequent, at most REASONS_KEPT and "other"."""
+    """Counts of INVALID lines by reason: the first REASONS_KEPT different reasons, and "other"."""
     first_lines: dict[str, int] = {}
-    """For each of these reasons the number of the first line that has it, over all files."""
+    """For each of these reasons, the number of the first line that has it, over all files."""
 
     @property
     def stored(self) -> int:
@@ -81,19 +89,19 @@ class ImportReport(msgspec.Struct):
 
     @property
     def whole(self) -> bool:
-        """True when every line was an event whose id and signature hold."""
+        """True if every line was an event with a valid id and signature."""
         return not self.reasons
 
 
 async def import_jsonl(
     store: ImportStore, lines: Lines, progress: Progress | None = None
 ) -> ImportReport:
-    """Verify and save the events of every line; the rest is counted, with reasons and places.
+    """Verify and save the event of every line. Count the other lines with reasons and places.
 
-    `event_lines` says which forms are read. A broken last line is one invalid line, and so is an
-    array over several lines that does not end. `progress` gets lines and bytes so far. Raises
-    StoreError and InvalidInput; what was saved before stays, and what stands before the damage of
-    a file is saved. Cancelled, it keeps what was committed, and importing again continues.
+    `event_lines` describes the forms of lines. A broken last line is one invalid line, and so is an
+    unfinished array over several lines. `progress` gets lines and bytes so far. Raises StoreError
+    and InvalidInput. Events that were saved before stay. Events before the damage in a file are
+    saved. After a cancellation the committed events stay, and another import continues.
     """
     tally = _Tally(progress)
     source = _Source(lines)
@@ -114,7 +122,7 @@ async def import_jsonl(
 
 @asynccontextmanager
 async def _ingest(store: ImportStore) -> AsyncIterator[Ingest]:
-    """An ingest whose verifier remembers nothing: the same event seldom stands in a file twice."""
+    """Open an ingest whose verifier remembers nothing, because a file seldom repeats an event."""
     verifier = ThreadVerifier(chunk=CHUNK, workers=THREADS, remember=0)
     try:
         async with Ingest(store, _options(), verifier=verifier, known=store.held) as ingest:
@@ -124,7 +132,7 @@ async def _ingest(store: ImportStore) -> AsyncIterator[Ingest]:
 
 
 def _options() -> IngestOptions:
-    """Large commits: nobody waits for one line of a file."""
+    """Return options for large commits, because no user waits for one line of a file."""
     return IngestOptions(
         batch=BATCH,
         batch_bytes=BATCH_BYTES,
@@ -135,14 +143,17 @@ def _options() -> IngestOptions:
 
 
 class _Source:
-    """The lists of lines of an input; where it cannot be read on, those before it come first."""
+    """Lists of lines of an input.
+
+    If the input is broken, the lists before the damage come first.
+    """
 
     def __init__(self, lines: Lines) -> None:
         self._lists = read_lines(lines, CHUNK)
         self._broken: InvalidInput | None = None
 
     def take(self, most: int) -> list[list[NumberedLine]]:
-        """The next `most` lists, fewer only at the end or where the input is broken."""
+        """Return the next `most` lists. There are fewer only at the end or at the damage."""
         taken: list[list[NumberedLine]] = []
         try:
             if self._broken is None:
@@ -152,27 +163,27 @@ class _Source:
         return taken
 
     def check(self) -> None:
-        """Raise the InvalidInput that ended the lists, if one did."""
+        """Raise the InvalidInput that ended the lists, if any."""
         if self._broken is not None:
             raise self._broken
 
 
 class _Placed(msgspec.Struct, frozen=True, gc=False):
-    """An event and the line that it stands in."""
+    """An event and the number of its line."""
 
     line: int
     event: Event
 
 
 class _Refused(NamedTuple):
-    """Why a line, or an event in it, is not taken."""
+    """Why a line, or an event in it, is refused."""
 
     line: int
     error: InvalidEvent
 
 
 def parse_lines(lines: Sequence[NumberedLine]) -> list[_Placed | _Refused]:
-    """The events of each line, or why it has none."""
+    """Return the events of each line, or why the line has none."""
     return [
         _Placed(line.number, one) if isinstance(one, Event) else _Refused(line.number, one)
         for line in lines
@@ -181,7 +192,7 @@ def parse_lines(lines: Sequence[NumberedLine]) -> list[_Placed | _Refused]:
 
 
 class _Tally:
-    """Counts lines, outcomes and reasons while they come."""
+    """Counts lines, outcomes and reasons as they come."""
 
     def __init__(self, progress: Progress | None) -> None:
         self._progress = progress
@@ -205,7 +216,7 @@ class _Tally:
         return [one for one in parsed if isinstance(one, _Placed)]
 
     def settle(self, found: Sequence[_Placed], events: object, results: Sequence[Result]) -> None:
-        """Count the results of events, which stand where `found` says."""
+        """Count the results of events. `found` has the line of each event."""
         for placed, result in zip(found, results, strict=True):
             if isinstance(result, SaveOutcome):
                 self._statuses[result.status] += 1
@@ -225,7 +236,7 @@ class _Tally:
                 self._first_lines[kept] = min(one.line, self._first_lines.get(kept, one.line))
 
     def report(self) -> ImportReport:
-        """What became of all lines, once they have all been read."""
+        """Return the counts after all lines were read."""
         if (begun := self._arrays.first) is not None:
             self._lines += 1
             self._refused([_Refused(begun, InvalidEvent(CUT_OFF))])
@@ -239,7 +250,7 @@ class _Tally:
 
 
 async def export_jsonl(events: AsyncIterator[Event], write: Callable[[bytes], object]) -> int:
-    """Write each event as one canonical JSON line; how many."""
+    """Write each event as one canonical JSON line. Return the number of events."""
     number = 0
     async for event in events:
         write(event.to_json().encode() + b"\n")

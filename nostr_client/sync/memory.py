@@ -1,8 +1,8 @@
-"""Memory of a sync between runs: verdicts on events, and filters that a relay refused by NIP-77.
+"""Remember verdicts on events, and filters that a relay refuses by NIP-77, between syncs.
 
-Everything is remembered per relay and per key that the sync can sign AUTH with: another key may be
-answered otherwise. Only what an event is (`UNFIT`) holds for every relay. What the store's own
-rules left out, the store itself knows.
+Entries are for a relay and a key with which the sync can sign AUTH, because a relay may answer
+another key differently. Only a verdict about the event itself (`UNFIT`) is valid for every relay.
+The store itself knows which events its rules refused.
 """
 
 from __future__ import annotations
@@ -28,32 +28,33 @@ class Verdict(StrEnum):
     """Why an event that differs is not moved now."""
 
     REFUSED = "refused"  # `invalid:`, `pow:`: the event itself is refused
-    BLOCKED = "blocked"  # `blocked:`: a rule of the relay, which may change
+    BLOCKED = "blocked"  # `blocked:`: a rule of the relay refused it, and the rule may change
     FAILED = "failed"  # every other refusal of an upload
-    UNANSWERED = "unanswered"  # sent, and no OK came: the connection ended, or the relay is silent
+    # sent, but no OK came, because the connection ended or the relay is silent
+    UNANSWERED = "unanswered"
     WITHHELD = "withheld"  # the relay named the id and did not send a matching event
     PRESENT = "present"  # `duplicate:`: the relay has the event and does not list it
     SUPERSEDED = "superseded"  # the relay has a newer version
-    UNFIT = "unfit"  # our store cannot keep the event, whichever relay sends it
+    UNFIT = "unfit"  # the store cannot keep the event, whichever relay sends it
 
 
 SETTLED: Final = frozenset({Verdict.PRESENT, Verdict.SUPERSEDED, Verdict.UNFIT})
-"""Verdicts that leave nothing undone: the two sides are equal after the store's rules."""
+"""Verdicts that leave no work: the two sides are equal by the store's rules."""
 
 
 class Wait(NamedTuple):
-    """Seconds until the next try: `first`, doubled with each further try up to `longest`."""
+    """Seconds until the next try. `first` is doubled after each further try, up to `longest`."""
 
     first: float
     longest: float
 
     def after(self, tries: int) -> float:
-        """The wait after so many tries, the last one included."""
+        """Return the seconds to wait after `tries` tries."""
         return min(self.longest, self.first * 2.0 ** min(tries - 1, 64))
 
 
 class RefusalNote(NamedTuple):
-    """One verdict with the relay's reason (text for people)."""
+    """One verdict, with the relay's reason as text for people."""
 
     verdict: Verdict
     reason: str = ""
@@ -71,14 +72,14 @@ CUT: Final = RefusalNote(
 
 
 class RememberedTries(NamedTuple):
-    """What is remembered of some ids: those not to be tried now, and those whose time has come."""
+    """Entries for some ids: those that must wait, and those that are due for another try."""
 
     waiting: dict[bytes, RefusalNote]
     due: set[bytes]
 
 
 def upload_verdict(reason: str) -> Verdict:
-    """What the reason of an `OK … false` says about the event (NIP-01)."""
+    """Return the verdict for the reason of an `OK … false` (NIP-01)."""
     if means_superseded(reason):
         return Verdict.SUPERSEDED
     return _UPLOADS.get(classify(reason), Verdict.FAILED)
@@ -93,7 +94,7 @@ _UPLOADS: Final = {
 
 
 def wait_of(verdict: Verdict, options: SyncOptions) -> Wait:
-    """How long a verdict stands."""
+    """Return how long a verdict is valid."""
     if verdict in (Verdict.REFUSED, Verdict.UNFIT):
         return Wait(options.settled_ttl, options.settled_ttl)
     if verdict in (Verdict.BLOCKED, Verdict.PRESENT, Verdict.SUPERSEDED):
@@ -102,29 +103,29 @@ def wait_of(verdict: Verdict, options: SyncOptions) -> Wait:
 
 
 def retry_wait(options: SyncOptions) -> Wait:
-    """How long to wait where a later try may well succeed."""
+    """Return the wait before a later try that may well succeed."""
     return Wait(options.retry_first, options.retry_longest)
 
 
 _MOST: Final = 200_000
-"""Events that a memory without a store keeps, about 40 MB; then it starts again empty."""
+"""Most events in a memory without a store, about 40 MB. The memory is cleared beyond that."""
 
 _SCOPE_SHOWN: Final = 200
-"""Characters of a filter up to which it stands in the table as it is, to be shown."""
+"""Most characters of a filter in the table. A longer filter is stored as a hash."""
 
 NIP77: Final = ""
-"""The scope of a refusal of NIP-77 itself; any other scope names a filter."""
+"""Scope of a refusal of NIP-77 itself. Any other scope names a filter."""
 
 
 class Side(IntEnum):
-    """Which way an event would go."""
+    """Direction of an event: to the store (DOWN) or to the relay (UP)."""
 
     DOWN = 0
     UP = 1
 
 
 class RelayAndKey(NamedTuple):
-    """A relay (normalised URL) as one key (hex, "" for none) sees it."""
+    """A relay (normalised URL), and the key (hex, "" for none) for which it answers."""
 
     relay: str
     key: str = ""
@@ -134,33 +135,33 @@ ANYWHERE: Final = RelayAndKey("")
 
 
 def place_of(relay: Relay) -> RelayAndKey:
-    """The relay as the sync's own key sees it."""
+    """Return the relay with the sync's own key."""
     return RelayAndKey(relay.url, relay.pubkey or "")
 
 
 def scope_of(filter: Filter) -> str:
-    """The scope of a refusal of one filter: its JSON without times, or a hash of a long one."""
+    """Return the scope of a refusal of one filter: JSON without times, or a hash of a long one."""
     text = filter.replace(since=None, until=None).to_json()
     return text if len(text) <= _SCOPE_SHOWN else f"sha256:{sha256(text.encode()).hexdigest()}"
 
 
 class SyncMemory(Protocol):
-    """See the module. Reasons are text for people."""
+    """Memory of a sync, as the module describes. Reasons are text for people."""
 
     async def refusal(self, place: RelayAndKey, scope: str) -> str | None:
-        """Why NIP-77 is not asked for this scope, or for anything, now; None: ask."""
+        """Return why not to ask NIP-77 for this scope or at all now, or None to ask."""
         ...
 
     async def refuse(self, place: RelayAndKey, scope: str, reason: str, wait: Wait) -> None:
-        """The relay does not compare this scope by NIP-77."""
+        """Note that the relay does not compare this scope by NIP-77."""
         ...
 
     async def compares(self, place: RelayAndKey, scope: str) -> None:
-        """The relay compared this scope: earlier refusals of it are over."""
+        """Note that the relay compared this scope. Earlier refusals of the scope end."""
         ...
 
     async def recall(self, place: RelayAndKey, side: Side, ids: Sequence[bytes]) -> RememberedTries:
-        """What is remembered of these ids there, or anywhere."""
+        """Return the entries for these ids on this relay, or anywhere."""
         ...
 
     async def note(
@@ -170,11 +171,14 @@ class SyncMemory(Protocol):
         notes: Mapping[bytes, RefusalNote],
         options: SyncOptions,
     ) -> None:
-        """Remember verdicts; each one more for the same id doubles the wait where it doubles."""
+        """Store verdicts.
+
+        Each further verdict on the same id doubles its wait, up to the longest.
+        """
         ...
 
     async def forget(self, place: RelayAndKey, side: Side, ids: Collection[bytes]) -> None:
-        """These have moved."""
+        """Forget ids whose events have moved."""
         ...
 
 
@@ -290,7 +294,9 @@ def _seconds(wait: Wait) -> tuple[int, int]:
 
 
 def memory_of(store: EventStore | None, now: Callable[[], float]) -> SyncMemory:
-    """A memory in the store's file where it has one that may be written, else for this process."""
+    """Return a memory in the store's file if the store is a writable SQLite store, else a local
+    one.
+    """
     if isinstance(store, SqliteStore) and not store.database.read_only:
         return StoredMemory(TriedTable(store.database), now)
     return LocalMemory(now)

@@ -1,12 +1,13 @@
-"""Two relays brought to the same events without a store, and without a list of their ids.
+"""Bring two relays to the same events without a store, and without a list of their ids.
 
-Where both speak NIP-77 they are compared with each other (`pair_session`): the bytes grow with what
-differs, and nothing is held but the ranges under way. Where one does not, its ids are read by REQ,
-a window of `SyncOptions.window` events after the other, and the other relay is compared with
-each. What only one has goes to the other as it is found, verified on its way.
+If both support NIP-77, they are compared with each other (`pair_session`). The bytes grow with the
+difference, and only the open ranges are in memory. If one relay does not support NIP-77, its ids
+are read by REQ, in windows of `SyncOptions.window` events. The other relay is compared with each
+window. Events that only one relay has go to the other as they are found, and are verified on the
+way.
 
-The rules are those of a sync: what a relay refused or did not send is remembered, and a REQ proves
-that each relay compared all that it has. What a relay left out is read by REQ.
+The rules of a sync apply. Events that a relay refused or did not send are remembered. A REQ proves
+that each relay compared all of its events. Events that a relay left out are read by REQ.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
 _LISTING: Final = Mode(ids_only=True, keep_ids=True, by_req=True)
 
 _EVER: Final = 2**63 - 1
-"""The last possible second, where a relay compares none of what it holds."""
+"""Last possible second, for a relay that compares none of its events."""
 
 _NO_NIP77: Final = (RefusalKind.UNSUPPORTED, RefusalKind.BROKEN, RefusalKind.NOT_FOUND)
 
@@ -75,11 +76,11 @@ async def mirror(
 ) -> SyncReport:
     """Copy between two relays, each given as (the user's spelling, relay).
 
-    The direction of `mode`: down copies from the first to the second, up the other way; `ids_only`
-    copies nothing, and reads events only with `by_req`. In the report `need` of a relay is what the
-    other one lacks, `have` what it lacks itself. `memory`: what to remember between runs; by
-    default nothing is. Raises InvalidInput for a bad question, StoreError. Safe to cancel; a later
-    run copies what is left.
+    The direction of `mode` is seen from the first relay: down copies from the first to the second,
+    up copies the other way. `ids_only` copies nothing, and reads events only with `by_req`. In the
+    report, `need` of a relay counts events that the other one lacks, and `have` counts events that
+    it lacks itself. `memory`: what to remember between runs, by default nothing. Raises
+    InvalidInput for a bad question, StoreError. Safe to cancel. A later run copies the rest.
     """
     mode = mode or Mode()
     options = options or SyncOptions()
@@ -100,7 +101,7 @@ async def mirror(
 
 
 def _above(filter: Filter, second: int | None) -> Filter | None:
-    """The filter for events after a second; None where there are none."""
+    """Return the filter for events after a second, or None if no later second is possible."""
     if second is None:
         return filter
     since = max(second + 1, filter.since or 0)
@@ -112,7 +113,7 @@ def _above(filter: Filter, second: int | None) -> Filter | None:
 
 
 class _Mirror:
-    """One mirror: windows of both relays, one after the other, and a lane to each."""
+    """One mirror: windows of both relays, one after the other, and a lane to each relay."""
 
     def __init__(
         self,
@@ -132,17 +133,17 @@ class _Mirror:
             mode.direction.down and not mode.every,
             mode.direction.up and not mode.every,
         )
-        """Whether events of a side go to the other."""
+        """For each side, whether its events go to the other."""
         self._schedule = WindowSchedule([SyncWindow(one, no_items()) for one in filters], options)
         targets = (0,) * mode.uploads + (1,) * mode.downloads
         self._lanes = {at: self._lane(filters, at, mode) for at in targets}
-        """By the side that events go to."""
+        """By the side to which events go."""
         self._seen: set[bytes] | None = set() if len(filters) > 1 else None
         self._pauses = 0
         self._authenticated: set[int] = set()
 
     def _lane(self, filters: Sequence[Filter], target: int, mode: Mode) -> TransferLane:
-        """The way to one side; what is not the user's own goes only where it is named."""
+        """Return the lane to one side. Events of other people go only if the filters name them."""
         to = self._tallies[target]
         sharing = Sharing(filters, to.relay.pubkey, mode.include_private, mode.include_others)
         return TransferLane(self._tallies[1 - target], to, self._memory, self._options, sharing)
@@ -195,7 +196,10 @@ class _Mirror:
             await self._below(window, left_out)
 
     async def _below(self, window: SyncWindow, left_out: Mapping[int, int]) -> None:
-        """Read by REQ what a side holds and does not compare; the other is compared with it."""
+        """Read by REQ the events that a side has and does not compare.
+
+        Compare the other side with them.
+        """
         for side in left_out:
             self._tallies[side].remarks[CAPPED] = None
         below = up_to(window.filter, max(left_out.values()))
@@ -204,7 +208,9 @@ class _Mirror:
         await self._by_windows(SyncWindow(below, no_items()), next(iter(left_out)))
 
     async def _floor(self, window: SyncWindow, side: int) -> int | PairRefusal | None:
-        """The second up to which a side may hold more than it compares; None: it compares all."""
+        """Return the second up to which a side may have more than it compares, or None if it has no
+        more.
+        """
         tally = self._tallies[side]
         lowest = LowestIds(window.filter, tally, self._options)
         refusal = await lowest.find()
@@ -226,14 +232,16 @@ class _Mirror:
         return _EVER if edge is None else edge.second
 
     async def _withheld(self, tally: RelayTally, ids: Sequence[bytes]) -> None:
-        """A relay named these and sends none of them."""
+        """Note ids that a relay named without sending an event."""
         notes = dict.fromkeys(ids, NOT_SENT)
         tally.withholds(notes.values())
         await self._memory.note(place_of(tally.relay), Side.DOWN, notes, self._options)
 
     async def _edge(self, relay: Relay, ids: Sequence[bytes]) -> Edge | None:
-        """The oldest second of what a relay compares: of its first id, or if that does not come, of
-        those beside it.
+        """Return the oldest second of the events that a relay compares.
+
+        It is the second of the relay's first id, or of the ids after it if the first event does not
+        come.
         """
         for asked in (ids[:1], ids[1:]):
             page = await relay.fetch(Filter(ids=[key.hex() for key in asked])) if asked else None
@@ -249,7 +257,7 @@ class _Mirror:
             tally.window_done(0)
 
     def _without_nip77(self) -> int | None:
-        """A side that does not speak NIP-77, if one is known."""
+        """Return a side that is known not to support NIP-77, or None."""
         return next((at for at in (0, 1) if self._tallies[at].unsupported), None)
 
     async def _react(self, window: SyncWindow, refused: PairRefusal) -> None:
@@ -300,7 +308,7 @@ class _Mirror:
         return True
 
     async def _by_windows(self, window: SyncWindow, side: int) -> None:
-        """Read one side by REQ, and compare the other with what it has."""
+        """Read one side by REQ, and compare the other side with its events."""
         tally = self._tallies[side]
         if self._mode.every and not self._mode.by_req:
             tally.lacks("it was not compared by ids to its end")
@@ -315,7 +323,7 @@ class _Mirror:
             raise RelayOut(f"{tally.relay.url} could not be read") from error
 
     async def _against(self, listed: SyncWindow, side: int) -> None:
-        """Compare one side with the ids that the other has in a window."""
+        """Compare one side with the ids that the other side has in a window."""
         tally = self._tallies[side]
         part = RelayTally(tally.name, tally.relay, keep_ids=True)
         queue = DownloadQueue(None, self._memory, self._options, fetch=False, every=True)
@@ -328,7 +336,7 @@ class _Mirror:
         await self._learn(DifferingIds(others, mine) if side else DifferingIds(mine, others))
 
     async def _learn(self, only: DifferingIds) -> None:
-        """Count what only one of them has, and send it to the other."""
+        """Count the ids that only one side has, and send them to the other."""
         for side, ids in enumerate(only):
             fresh = list(dict.fromkeys(ids))
             if self._seen is not None:
@@ -338,7 +346,7 @@ class _Mirror:
                 await self._lack_there(side, fresh)
 
     async def _lack_there(self, side: int, ids: Sequence[bytes]) -> None:
-        """Only this side has these: they go to the other, but for what is remembered."""
+        """Send ids that only this side has to the other side, except for those that must wait."""
         source, target = self._tallies[side], self._tallies[1 - side]
         new = NewIds(ids, set(), set())
         if self._goes[side]:
@@ -346,7 +354,7 @@ class _Mirror:
         if self._mode.keep_ids:
             source.needs(list(new.ids))
             target.haves(list(new.ids))
-        else:  # a mirror of millions holds no ids
+        else:  # a mirror of millions of events must not keep the ids
             source.need += len(new.ids)
             target.have += len(new.ids)
         if new.ids and (lane := self._lanes.get(1 - side)):

@@ -1,4 +1,4 @@
-"""`Direction` and `SyncOptions` set which way a sync moves events, and its limits."""
+"""Define the direction and the limits of a sync."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from nostr_client.errors import InvalidInput
 
 LEAST_FRAME: Final = 4096
-"""Bytes of a negentropy message that the engine needs at least."""
+"""Fewest bytes of a negentropy message that the engine needs."""
 
 
 class Direction(StrEnum):
@@ -35,77 +35,90 @@ class Direction(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncOptions:
-    """Limits of one sync with one relay; `dataclasses.replace` makes another."""
+    """Limits of one sync with one relay. `dataclasses.replace` makes a changed copy."""
 
     window: int = 25_000
-    """Local events in one session: half the bytes and a tenth of the latencies of a single big
-    session, and small enough for relays that cap what they work through."""
+    """Local events in one session.
+
+    Windows take half the bytes and a tenth of the latencies of a single large session. They are
+    small enough for relays with a cap on records.
+    """
 
     in_flight: int = 6
-    """Sessions open at once on one relay; strfry allows 200, khatru 10, our own relay 8."""
+    """Sessions open at once on one relay. strfry allows 200, khatru 10, our own relay 8."""
 
     frame_bytes: int = 50_000
-    """Bytes of our negentropy messages before hex: relays drop frames above 131,072 characters."""
+    """Bytes of our negentropy messages before hex. Relays drop frames above 131,072 characters."""
 
     batch: int = 100
-    """Ids in one REQ: relays cap filters at 100 to 1,000 values."""
+    """Ids in one REQ. Relays cap filters at 100 to 1,000 values."""
 
     requests: int = 4
-    """REQs for ids under way at one relay, so that the next comes while one is stored: `batch`
-    times this is what a crash can cost."""
+    """REQs for ids that are open at one relay, so that events come while others are stored.
+
+    A crash can cost `batch` times this number of events.
+    """
 
     high_water: int = 100
-    """EVENTs without an OK at which an upload pauses."""
+    """Number of EVENTs without an OK at which an upload pauses."""
 
     low_water: int = 50
-    """EVENTs without an OK at which it goes on."""
+    """Number of EVENTs without an OK at which an upload continues."""
 
     pending_ids: int = 50_000
-    """Ids that wait to be downloaded from one relay before its sessions wait: about 10 MB."""
+    """Ids that wait for download from one relay before its sessions wait: about 10 MB."""
 
     halvings: int = 64
-    """Refused windows that are halved, beside two for each window that succeeds: a relay that
-    refuses what is too old refuses its halves too."""
+    """Refused windows that may be halved, in addition to two for each window that succeeds.
+
+    A relay that refuses old events refuses the halves too.
+    """
 
     tries: int = 3
-    """Times that one window or one upload is tried when the connection or the relay fails."""
+    """How often to try one window or one upload if the connection or the relay fails."""
 
     patience: int = 64
-    """Rounds of a session that may bring nothing new: an honest search needs a dozen."""
+    """Rounds of a session that may bring nothing new. An honest search needs a dozen."""
 
     unsent: int = 1_000
-    """Ids that a relay may name and then not send, beside four for each one that it sends; relays
-    hide some kinds from strangers, liars invent ids."""
+    """Ids that a relay may name without sending the event, in addition to four for each sent event.
+
+    Relays hide some kinds from strangers, and hostile relays invent ids.
+    """
 
     answer: float = 15.0
-    """Seconds for the first answer to a NEG-OPEN: relays that do not know NIP-77 may be silent."""
+    """Seconds for the first answer to a NEG-OPEN. Relays without NIP-77 may be silent."""
 
     progress: float = 30.0
     """Seconds without any progress of a session, a download or an upload."""
 
     pause: float = 2.0
-    """Seconds of the first pause after `rate-limited:`; doubled each time."""
+    """Seconds of the first pause after `rate-limited:`. Each further pause is doubled."""
 
     refusal_ttl: float = 86_400.0
-    """Seconds for which a relay that says it has no NIP-77, or that a filter is no good, is read
-    by REQ at once: relays are upgraded."""
+    """Seconds for which to use REQ at once if a relay says that it has no NIP-77 or refuses a
+    filter. Relays are upgraded.
+    """
 
     settled_ttl: float = 7 * 86_400.0
-    """Seconds for which an event that a relay refuses by `invalid:` or `pow:`, or that no store
-    can keep, is not tried again."""
+    """Seconds until another try for an event that a relay refuses by `invalid:` or `pow:`, or that
+    no store can keep.
+    """
 
     recheck_ttl: float = 86_400.0
-    """Seconds for which an upload that a relay blocks, or has already, is not tried again."""
+    """Seconds until another try for an upload that a relay blocks or already has."""
 
     retry_first: float = 60.0
-    """Seconds until whatever else failed is tried again; doubled each time: most trouble passes
-    within minutes."""
+    """Seconds until another try after any other failure.
+
+    Each further wait is doubled. Most faults end within minutes.
+    """
 
     retry_longest: float = 86_400.0
-    """The longest of these waits, in seconds."""
+    """Longest of these waits, in seconds."""
 
     pages: bool = True
-    """Read by REQ, page by page, what cannot be read by negentropy."""
+    """Whether to read by REQ, page by page, what negentropy cannot compare."""
 
     def __post_init__(self) -> None:
         for one in fields(self):
@@ -120,10 +133,13 @@ class SyncOptions:
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """`dry_run`: compare only. `ids_only`: the same, and what is settled counts too.
+    """What a sync does.
 
-    `keep_ids`: list the ids that differ. `by_req`: read ids from events where it must be.
-    `include_private`, `include_others`: hand over what `sharing` holds back otherwise.
+    - `dry_run`: only compare.
+    - `ids_only`: only compare, and count settled ids too.
+    - `keep_ids`: list the ids that differ.
+    - `by_req`: read ids from events if necessary.
+    - `include_private`, `include_others`: send events that `sharing` otherwise holds back.
     """
 
     direction: Direction = Direction.DOWN

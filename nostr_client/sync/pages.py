@@ -1,4 +1,4 @@
-"""A window read by REQ, page by page: for relays, and windows, that negentropy cannot read."""
+"""Read a window by REQ, page by page, if negentropy cannot compare it."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 MOST_COUNTS: Final = 8
-"""COUNTs for one window: dense seconds are rare, and a hostile relay can make them up."""
+"""Most COUNTs for one window. Dense seconds are rare, and a hostile relay can invent them."""
 
 
 class PagedId(NamedTuple):
-    """An event that a page brought; `id` is raw, 32 bytes."""
+    """An event from a page. `id` has 32 raw bytes."""
 
     created_at: int
     id: bytes
@@ -41,9 +41,10 @@ def _found(one: VerifiedEvent) -> PagedId:
 
 
 async def next_page(relay: Relay, walk: Walk[PagedId]) -> EventPage | None:
-    """The page that a walk asks for, None at its end. Raises RelayError.
+    """Return the page that a walk asks for, or None at its end. Raises RelayError.
 
-    A page may take minutes, a connection may not: a relay that refuses it is not waited for.
+    A page may take minutes. Connecting must not, so a relay that refuses a connection is not waited
+    for.
     """
     asked = walk.ask()
     if asked is None:
@@ -53,7 +54,7 @@ async def next_page(relay: Relay, walk: Walk[PagedId]) -> EventPage | None:
 
 
 def turn_page(walk: Walk[PagedId], page: EventPage) -> None:
-    """Let the walk go on from a page. Raises the page's RelayError where it can not."""
+    """Pass a page to the walk. Raises the page's RelayError if the walk cannot go on."""
     if page.error is None:
         walk.take([_found(one) for one in page.events], page.sent)
     elif not (isinstance(page.error, RelayRefused) and walk.refuse()):
@@ -61,7 +62,7 @@ def turn_page(walk: Walk[PagedId], page: EventPage) -> None:
 
 
 async def count_holes(relay: Relay, filter: Filter, walk: Walk[PagedId]) -> None:
-    """Ask the relay how many events the seconds hold of which its pages may not show all."""
+    """Ask the relay how many events the seconds have that its pages may not show completely."""
     if relay.capabilities.count is False:
         return
     for second in sorted(walk.holes)[-MOST_COUNTS:]:
@@ -74,7 +75,7 @@ async def count_holes(relay: Relay, filter: Filter, walk: Walk[PagedId]) -> None
 
 
 def gaps(walk: Walk[PagedId]) -> list[str]:
-    """What the walk could not read, as texts for people."""
+    """Return texts for people about the parts that the walk could not read."""
     found = []
     if walk.unread:
         found.append(f"{plural(walk.unread, 'frame')} of the relay could not be read")
@@ -87,13 +88,13 @@ def gaps(walk: Walk[PagedId]) -> list[str]:
 
 
 def report_gaps(walk: Walk[PagedId], tally: RelayTally) -> None:
-    """Note in the tally what the walk could not read."""
+    """Note the parts that the walk could not read in the tally."""
     for gap in gaps(walk):
         tally.lacks(gap)
 
 
 class Pages:
-    """See the module. `ingest`: where new events are stored; None: they are only named."""
+    """Reads windows by REQ. `ingest` stores new events. Without it they are only counted."""
 
     def __init__(
         self, relay: Relay, queue: DownloadQueue, ingest: Ingest | None, tally: RelayTally
@@ -104,9 +105,10 @@ class Pages:
         self._tally = tally
 
     async def read(self, window: SyncWindow) -> list[bytes] | None:
-        """Read the window to its end; the local ids that the relay did not send.
+        """Read the window to its end. Return the local ids that the relay did not send.
 
-        None when it could not be read whole; then the tally says why. Raises RelayError.
+        Return None if the window could not be read completely. The tally then has the reason.
+        Raises RelayError.
         """
         walk: Walk[PagedId] = Walk([window.filter], window.filter.since or 0, window.filter.until)
         local = window.items.packed()
@@ -121,7 +123,7 @@ class Pages:
         return [key for key in held if key not in walk.found]
 
     async def _take(self, page: EventPage, seen: Sequence[Container[bytes]]) -> None:
-        """Store what is new, and in none of `seen`."""
+        """Store events that are new and in none of `seen`."""
         keys = {one.event.id: bytes.fromhex(one.event.id) for one in page.events}
         fresh = [key for key in keys.values() if not any(key in one for one in seen)]
         lacking = set(await self._queue.met(self._relay.url, fresh))
@@ -135,9 +137,9 @@ class Pages:
 
 
 async def time_windows(filter: Filter, size: int, tally: RelayTally) -> AsyncGenerator[SyncWindow]:
-    """Windows of about `size` events that the relay of `tally` has, newest first.
+    """Yield windows of about `size` events that the relay of `tally` has, newest first.
 
-    Together they cover the filter's time; what the relay did not give is counted in the tally.
+    Together they cover the filter's time range. The tally notes events that the relay did not give.
     Raises RelayError.
     """
     start, until = filter.since or 0, filter.until
@@ -160,7 +162,7 @@ async def time_windows(filter: Filter, size: int, tally: RelayTally) -> AsyncGen
 
 
 async def _read(walk: Walk[PagedId], size: int, tally: RelayTally) -> int | None:
-    """Walk until so many events are found; from which second on all were read."""
+    """Walk until `size` events are found. Return the second from which all events were read."""
     while (page := await next_page(tally.relay, walk)) is not None:
         turn_page(walk, page)
         tally.moves += 1

@@ -1,4 +1,4 @@
-"""One window of two relays compared with each other: a NIP-77 session on each, and no set here."""
+"""Compare one window of two relays with each other: one NIP-77 session each, and no local set."""
 
 from __future__ import annotations
 
@@ -45,26 +45,32 @@ if TYPE_CHECKING:
     from nostr_client.sync.tally import RelayTally
 
 _PASSING: Final = (RefusalKind.RESTART, RefusalKind.LOST, RefusalKind.FAULT)
-"""Refusals after which the same question may be asked once more."""
+"""Refusals after which the same question may be sent again."""
 
 _MOST_ROUNDS: Final = 64
-"""Rounds down to the oldest ids: an honest relay cuts each range into sixteen, or two."""
+"""Most rounds down to the oldest ids.
+
+An honest relay splits each range into sixteen parts, or two.
+"""
 
 _READ: Final = 64
 
 _ROUND_WORTH: Final = 2
-"""Ids found that earn one more round, as in a session with a store."""
+"""Ids found that allow one more round, as in a session with a store."""
 
 
 class PairRefusal(NamedTuple):
-    """Which of the two ended it, and why."""
+    """The side that ended the comparison, and the reason."""
 
     side: int
     refusal: Refusal
 
 
 class _Session:
-    """The session with one of the two; it is opened when it is first asked, and again if lost."""
+    """Session with one of the two relays.
+
+    It opens at the first question, and again if it was lost.
+    """
 
     def __init__(self, filter: Filter, tally: RelayTally, options: SyncOptions) -> None:
         self._filter = filter
@@ -77,18 +83,18 @@ class _Session:
         self._begun = False
         self._sent = 0
         self.tries = 0
-        """Failures since the last answer."""
+        """Number of failures since the last answer."""
 
     def _new_answers(self) -> Answers:
         return Answers(self._relay, self._options, lambda: self._relay.learn(negentropy=True))
 
     @property
     def room(self) -> int:
-        """Bytes that its next message may have."""
+        """The most bytes of the session's next message."""
         return frame_room(self._relay, self._filter, self._frame_bytes)
 
     async def ask(self, message: bytes) -> bytes | Refusal:
-        """The relay's answer; after a refusal the session is closed."""
+        """Return the relay's answer. After a refusal the session is closed."""
         self._sent = len(message)
         try:
             if self._channel is None:
@@ -116,7 +122,7 @@ class _Session:
 
     def _failed(self, error: RelayError) -> Refusal:
         if isinstance(error, NetworkError):
-            if self._sent > LEAST_FRAME:  # it may have choked on our frame
+            if self._sent > LEAST_FRAME:  # the frame may have been too large for the relay
                 self._frame_bytes = max(LEAST_FRAME, min(self._frame_bytes, self._sent) // 2)
             return Refusal(RefusalKind.LOST, str(error))
         speaks = self._relay.capabilities.negentropy
@@ -125,17 +131,17 @@ class _Session:
         return Refusal(RefusalKind.UNSUPPORTED if silent else RefusalKind.FAULT, str(error))
 
     def close(self) -> None:
-        """Send NEG-CLOSE, if it is open."""
+        """Send NEG-CLOSE if the session is open."""
         if self._channel is not None:
             self._channel.close()
             self._channel = None
 
 
 class LowestIds:
-    """The ids at the lower end of what one relay compares of a filter, in its own session.
+    """Finds the oldest ids that one relay compares for a filter, in its own session.
 
-    The lowest part of each answer is asked for again, until it is said by ids: a dozen messages of
-    some hundred bytes, whatever the relay has. `ids` are the oldest first, as a rule.
+    Each question asks for the lowest part of the last answer, until ids come. This takes a dozen
+    messages of some hundred bytes, for any number of events. `ids` usually begin with the oldest.
     """
 
     def __init__(self, filter: Filter, tally: RelayTally, options: SyncOptions) -> None:
@@ -146,7 +152,7 @@ class LowestIds:
         self.ids: tuple[bytes, ...] = ()
 
     async def find(self) -> Refusal | None:
-        """None when `ids` are known, none where it has nothing. Safe to cancel."""
+        """Find `ids`. Return None on success, also if the relay has no ids. Safe to cancel."""
         try:
             for _ in range(_MOST_ROUNDS):
                 answer = await self._ask()
@@ -177,7 +183,7 @@ class LowestIds:
                 return answer
 
     def _hear(self, message: bytes) -> bool:
-        """Go down to the lowest part of an answer; True where that is said by ids, or is empty."""
+        """Go down to the lowest part of an answer. Return True if it has ids or is empty."""
         reader = MessageReader(message)
         if reader.version != PROTOCOL_VERSION:
             raise NegentropyError("another version of the protocol", kind="unsupported-version")
@@ -196,9 +202,9 @@ class LowestIds:
 
 
 class PairSession:
-    """Compare what two relays have of a filter; `learn` gets the ids that only one of them has.
+    """Compares the events of a filter on two relays. `learn` gets the ids that only one relay has.
 
-    A relay that forgets its session, or that is lost, is asked again for what it did not answer.
+    If a relay forgets or loses its session, the questions without an answer are asked again.
     """
 
     def __init__(
@@ -216,7 +222,7 @@ class PairSession:
         self._rounds = 0
 
     async def run(self) -> PairRefusal | None:
-        """None when it was compared to its end, else who refused and why. Safe to cancel."""
+        """Compare to the end and return None, or return who refused and why. Safe to cancel."""
         try:
             while not self._bridge.done:
                 self._rounds += 1
@@ -231,7 +237,7 @@ class PairSession:
                 session.close()
 
     async def _turn(self, side: int) -> Refusal | None:
-        """Ask one side, if there is something to be asked of it."""
+        """Ask one side, if there is a question for it."""
         session = self._sessions[side]
         if session.room < LEAST_FRAME:
             return Refusal(RefusalKind.OVERFLOW, "the filter alone fills a message")
@@ -254,7 +260,7 @@ class PairSession:
         return None
 
     def _ask_again(self, side: int, refusal: Refusal) -> Refusal | None:
-        """The refusal, or None where the same question may be asked once more."""
+        """Return None and prepare to ask again if that is allowed, else return the refusal."""
         if refusal.kind not in _PASSING or self._sessions[side].tries >= self._options.tries:
             return refusal
         self._bridge.again(side)

@@ -1,4 +1,4 @@
-"""A sync of one question with many relays: what is asked, by whom, and the report of all."""
+"""Sync one question with many relays, and report the result of all."""
 
 from __future__ import annotations
 
@@ -33,17 +33,18 @@ if TYPE_CHECKING:
 OnProgress = Callable[[Sequence[RelayReport]], None]
 
 Question = Filter | Sequence[Filter] | str
-"""Filters that are OR'd, or the id (hex) of an event whose content holds them."""
+"""Filters that are OR'd, or the id (hex) of an event whose content has the filters."""
 
 _TICK = 0.25
 """Seconds between two calls of `on_progress`."""
 
 
 class Syncer:
-    """Brings a store and relays together; `store` None can only count. Keep one for many syncs.
+    """Brings a store and relays together. Without a store it can only count. Reuse it for many
+    syncs.
 
-    `memory`: what to remember between syncs; by default in the store's file. `now` gives Unix
-    seconds. `on_event` gets the id and the relay of each event before it is saved, e.g.
+    `memory`: what to remember between syncs, by default in the store's file. `now` returns Unix
+    seconds. `on_event` gets the id and the relay of each event before the event is saved, e.g.
     `counters.ingest.Provenance.note`.
     """
 
@@ -73,9 +74,9 @@ class Syncer:
     ) -> SyncReport:
         """Sync with every relay, given as (the user's spelling, relay), all at once.
 
-        Deadlines are for each step (`SyncOptions`); `timeout` bounds the whole, in seconds. What a
-        relay does is a status in the report. Raises InvalidInput for a bad question, StoreError.
-        Safe to cancel at any point: what was stored stays, and the next sync goes on from there.
+        Each step has a deadline (`SyncOptions`). `timeout` bounds the whole sync, in seconds. A
+        failure of a relay is a status in the report. Raises InvalidInput for a bad question,
+        StoreError. Safe to cancel at any point. Stored events stay, and the next sync continues.
         """
         mode = mode or Mode()
         if self._store is None and mode.moves:
@@ -110,11 +111,11 @@ class Syncer:
     async def _ingest(
         self, relays: Sequence[tuple[str, Relay]], mode: Mode
     ) -> AsyncIterator[Ingest | None]:
-        """What stores the downloads of all relays; None where nothing is downloaded."""
+        """Open the ingest for the downloads of all relays, or None if nothing is downloaded."""
         if self._store is None or not mode.downloads or not relays:
             yield None
             return
-        verifier = relays[0][1].verifier  # the pool has one for all its relays
+        verifier = relays[0][1].verifier  # the pool has one verifier for all its relays
         async with Ingest(self._store, on_event=self._on_event, verifier=verifier) as ingest:
             yield ingest
 
@@ -165,7 +166,7 @@ class Syncer:
 async def resolved(
     question: Question, store: EventStore | None, relays: Sequence[Relay]
 ) -> tuple[tuple[Filter, ...], VerifiedEvent | None]:
-    """The filters of a question, and the event that holds them. Raises InvalidInput."""
+    """Return the filters of a question, and the event that has them. Raises InvalidInput."""
     if isinstance(question, Filter):
         return checked([question]), None
     if not isinstance(question, str):
@@ -175,7 +176,7 @@ async def resolved(
 
 
 async def _filter_event(id_: str, store: EventStore | None, relays: Sequence[Relay]) -> Event:
-    """The event that holds the filter, from the store or else from any relay."""
+    """Return the event with the filters, from the store or else from any relay."""
     asked = Filter(ids=[id_])
     if store is not None and (found := await store.query([asked])):
         return found[0]

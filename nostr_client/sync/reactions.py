@@ -1,4 +1,4 @@
-"""What becomes of one window on one relay: a session, and a reaction to each way it can fail."""
+"""Compare one window with one relay, and react to each way in which the session can fail."""
 
 from __future__ import annotations
 
@@ -45,19 +45,20 @@ _NO_NIP77: Final = (RefusalKind.UNSUPPORTED, RefusalKind.SILENT)
 
 
 def _is_foreign(event: VerifiedEvent | None, pubkey: str | None) -> bool:
-    """Whether only somebody else may hand the event over (NIP-70)."""
+    """Return True if only another key may send the event (NIP-70)."""
     return event is not None and is_protected(event.event) and event.event.pubkey != pubkey
 
 
 def refused_however_small(reason: str) -> str:
-    """Why a sync is partial where halving did not help."""
+    """Return why a sync is partial if halving did not help."""
     return f"windows were refused however small, and read by REQ: {reason}"
 
 
 class Reactions:
-    """See the module. `recall` first, then `handle` each window; it may put others in its place.
+    """Handles windows of one relay. Call `recall` first, then `handle` for each window.
 
-    Raises RelayOut where nothing more can be done with the relay.
+    `handle` may replace a window by others. Raises RelayOut if nothing more can be done with the
+    relay.
     """
 
     def __init__(
@@ -94,7 +95,7 @@ class Reactions:
         self._wake = wake
         self._frame_bytes = options.frame_bytes
         self._filters: dict[str, str] = {}
-        """Why a filter is not compared by NIP-77, by its scope; "" where it is."""
+        """By scope: why a filter is not compared by NIP-77, or "" if it is."""
         self._compared: set[str] = set()
         self.compared: list[WindowResult] = []
         """The windows that were compared to their end."""
@@ -102,13 +103,13 @@ class Reactions:
         self._pauses = 0
         self._authenticated = False
         self._published = not mode.uploads or _is_foreign(job.event, relay.pubkey)
-        """Whether the filter event was handed over, or must not be."""
+        """Whether the filter event was sent, or must not be sent."""
         self.pages = None
         if options.pages and (mode.moves or mode.by_req):
             self.pages = Pages(relay, queue, ingest, tally)
 
     async def recall(self) -> None:
-        """Whether this relay said a short while ago that it has no NIP-77."""
+        """Use REQ if the relay said recently that it has no NIP-77."""
         reason = await self._memory.refusal(self._place, NIP77)
         if reason is not None:
             self._read_by_req(reason)
@@ -146,7 +147,7 @@ class Reactions:
         await self._REACTIONS[refusal.kind](self, window, refusal)
 
     async def _recall_filter(self, window: SyncWindow) -> str:
-        """Why the filter is not compared by NIP-77 now, or ""."""
+        """Return why the filter is not compared by NIP-77 now, or ""."""
         if window.event_id is not None:
             return ""
         scope = scope_of(window.filter)
@@ -171,14 +172,18 @@ class Reactions:
         self._schedule.succeeded()
 
     def _begun(self) -> None:
-        """The relay answered with negentropy."""
+        """Note that the relay answered with negentropy."""
         self._relay.learn(negentropy=True)
         self._speaks = True
         self._schedule.speaks()
         self._wake()
 
     def _failed(self, bargain: WindowSession, error: RelayError) -> Refusal:
-        """A broken session as a refusal; a connection that broke may have choked on our frame."""
+        """Return a refusal for a broken session.
+
+        If the connection broke, the frame may have been too large for the relay. Later frames are
+        smaller.
+        """
         if isinstance(error, NetworkError) and bargain.largest > LEAST_FRAME:
             self._frame_bytes = max(LEAST_FRAME, min(self._frame_bytes, bargain.largest) // 2)
         if isinstance(error, NetworkError):
@@ -190,7 +195,7 @@ class Reactions:
     # Reactions, by kind.
 
     async def _overflow(self, window: SyncWindow, refusal: Refusal) -> None:
-        """Smaller windows, up to the cap; a second that cannot be cut is read by REQ."""
+        """Use smaller windows, up to the cap. A second that cannot be cut is read by REQ."""
         if window.event_id is not None:
             self._one_by_one()
         elif not len(window.items) and await self._is_empty(window):
@@ -204,7 +209,10 @@ class Reactions:
             await self._page(window, refusal.reason)
 
     async def _is_empty(self, window: SyncWindow) -> bool:
-        """Whether a REQ brings nothing: an empty window need not be halved down to a second."""
+        """Return True if a REQ brings nothing.
+
+        An empty window need not be halved down to a second.
+        """
         asked = window.filter.replace(since=window.filter.since or 0, limit=1)
         try:
             page = await self._relay.fetch(asked)
@@ -219,7 +227,7 @@ class Reactions:
         return [SyncWindow(one, await items_of(self._store, one)) for one in filters]
 
     async def _named(self, filter: Filter) -> Sequence[Filter]:
-        """The filter of one second by the kinds, then the authors, that are seen in it."""
+        """Split the filter of one second by the kinds, then the authors, of its known events."""
         held = await self._store.query([filter]) if self._store is not None else []
         parts = await named_parts(filter, [self._relay], held)
         if parts is None:
@@ -229,12 +237,12 @@ class Reactions:
         return parts.filters
 
     async def _page_refused(self, window: SyncWindow, refusal: Refusal) -> None:
-        """What is refused however small it is: too old for the relay, as a rule."""
+        """Read a window by REQ that is refused at any size. It is mostly too old for the relay."""
         self._tally.lacks(refused_however_small(refusal.reason))
         await self._page(window, refusal.reason)
 
     async def _again(self, window: SyncWindow, refusal: Refusal) -> None:
-        """The same window once more, and by REQ after some attempts."""
+        """Try the same window again, and read it by REQ after some attempts."""
         if window.event_id is not None and window.tries:
             self._one_by_one()
         elif window.tries + 1 < self._options.tries:
@@ -247,7 +255,7 @@ class Reactions:
             await self._refuses(window, refusal)
 
     async def _busy(self, window: SyncWindow, refusal: Refusal) -> None:
-        """Fewer sessions at once; when this is the only one, a pause."""
+        """Run fewer sessions at once. If this is the only one, pause."""
         if not self._schedule.crowd():
             if self._pauses > self._options.tries:
                 await self._page(window, refusal.reason)
@@ -257,7 +265,7 @@ class Reactions:
         self._schedule.put([window])
 
     async def _not_found(self, window: SyncWindow, refusal: Refusal) -> None:
-        """The relay does not have the filter event: hand it over, once."""
+        """Send the filter event to a relay that does not have it, once."""
         if window.event_id is None or self._job.event is None or self._published:
             await self._refuses(window, refusal)
             return
@@ -282,7 +290,7 @@ class Reactions:
             self._schedule.put([window])
 
     async def _refuses(self, window: SyncWindow, refusal: Refusal) -> None:
-        """This filter goes by REQ; every filter where the relay does not speak NIP-77 at all."""
+        """Use REQ for this filter, or for every filter if the relay does not support NIP-77."""
         if window.event_id is not None:
             self._one_by_one()
             return
@@ -300,7 +308,9 @@ class Reactions:
         await self._page(window, refusal.reason)
 
     def _one_by_one(self) -> None:
-        """The event id as a filter does not work here: one session for each filter."""
+        """Use one session for each filter, because the relay does not accept the event id as a
+        filter.
+        """
         self._schedule.put(self._job.fallback)
 
     async def _page(self, window: SyncWindow, reason: str) -> None:

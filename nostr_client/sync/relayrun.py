@@ -1,4 +1,4 @@
-"""One relay's part in a sync: its windows, its downloads and its uploads, side by side."""
+"""Run one relay's part of a sync: windows, downloads and uploads at the same time."""
 
 from __future__ import annotations
 
@@ -37,11 +37,14 @@ if TYPE_CHECKING:
 _DELETING: Final = frozenset({DELETION, VANISH})
 
 _READ: Final = 100
-"""Events read from the store at once."""
+"""Events to read from the store at once."""
 
 
 class RelayRun:
-    """See the module; what happens stands in the tally. `ingest` None: nothing is downloaded."""
+    """One relay's part of a sync.
+
+    The tally has its results. Without `ingest` nothing is downloaded.
+    """
 
     def __init__(
         self,
@@ -89,7 +92,7 @@ class RelayRun:
         self._floors = Floors(relay, job, store, self._reactions.pages, options, mode, tally)
 
     async def run(self) -> None:
-        """Sync to the end, or to what the relay allows. Raises StoreError; safe to cancel."""
+        """Sync to the end, or as far as the relay allows. Raises StoreError. Safe to cancel."""
         self._queue.enter(self._place)
         try:
             async with asyncio.TaskGroup() as group:
@@ -106,7 +109,7 @@ class RelayRun:
         self._tally.ended = True
 
     async def _work(self, group: asyncio.TaskGroup) -> None:
-        """Compare, download and upload side by side; see `_compared` for what is uploaded when."""
+        """Compare, download and upload at the same time. `_compared` decides when to upload."""
         downloads = [
             group.create_task(self._downloads.run())
             for _ in range(self._options.requests if self._downloads else 0)
@@ -125,10 +128,10 @@ class RelayRun:
             await uploads
 
     async def _compared(self, one: WindowResult) -> None:
-        """Upload what a session surely showed to be lacking; the rest waits for the downloads.
+        """Upload ids that the relay surely lacks after a session. The other ids wait for downloads.
 
-        At and below the oldest second that both have events of, the session may have been cut. And
-        a download may bring a deletion, where the filter matches deletions.
+        At and below the oldest second with an event that both sides have, the session may be
+        incomplete. If the filter matches deletions, a download may also bring a deletion.
         """
         one.close()
         if self._uploads is not None and not self._brings_deletions:
@@ -137,7 +140,7 @@ class RelayRun:
         await self._floors.prove_early(one)
 
     async def _windows(self) -> None:
-        """Run every window, those included that come of halving."""
+        """Run every window, and those that result from halving."""
         await self._reactions.recall()
         schedule = self._schedule
         async with asyncio.TaskGroup() as group:
@@ -154,7 +157,7 @@ class RelayRun:
             self._gate.wake()
 
     async def _learn(self, learned: LearnedIds) -> int:
-        """Take one round's needs to the download queue; how many ids of the round were new."""
+        """Queue the ids that one round needs. Return how many ids of the round were new."""
         fresh = [key for key in learned.have if key not in self._seen_have]
         self._seen_have.update(fresh)
         needed = await self._queue.need(self._relay.url, list(learned.need))
@@ -162,7 +165,7 @@ class RelayRun:
         return len(fresh) + len(needed)
 
     async def _lacking_there(self, ids: Iterable[bytes]) -> None:
-        """The relay lacks these of ours: put them up for upload, but for what is remembered."""
+        """Queue our ids that the relay lacks for upload, except for those that must wait."""
         new = [key for key in dict.fromkeys(ids) if key not in self._sent]
         self._sent.update(new)
         if not self._mode.every and new:
@@ -179,7 +182,7 @@ class RelayRun:
             await self._report_held_back(new)
 
     async def _report_held_back(self, ids: Sequence[bytes]) -> None:
-        """Count what a run would hold back, where this one only says what a run would do."""
+        """Count the events that a real run would hold back, in a dry run."""
         if self._store is None:
             return
         for start in range(0, len(ids), _READ):

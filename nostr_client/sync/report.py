@@ -1,4 +1,4 @@
-"""What a sync did: totals, and a status for each relay."""
+"""Report a sync: totals, and a status for each relay."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class RelayReport(msgspec.Struct, frozen=True, kw_only=True):
     """Ids of the events in `have`, if the caller asked for ids."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The relay as JSON values, as `nostr-client sync run --json` gives it."""
+        """Return the relay as JSON values, as `nostr-client sync run --json` prints it."""
         return {
             "relay": self.relay,
             "status": str(self.status),

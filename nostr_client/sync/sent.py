@@ -1,4 +1,7 @@
-"""How often each relay took an event in a repair: what it lost twice is not sent again."""
+"""Count how often each relay accepted an event in repairs.
+
+An event lost twice is not sent again.
+"""
 
 from __future__ import annotations
 
@@ -26,19 +29,19 @@ _TOOK: Final = (
 
 
 class RepairAttempts(Protocol):
-    """See the module. `relay` is a normalised URL, ids are hex."""
+    """Counts by relay and id. `relay` is a normalised URL, and ids are hex."""
 
     async def times(self, relay: str) -> dict[str, int]:
-        """How often the relay took each id."""
+        """Return how often the relay accepted each id."""
         ...
 
     async def took(self, relay: str, ids: Collection[str]) -> None:
-        """The relay took these once more."""
+        """Note that the relay accepted these ids once more."""
         ...
 
 
 class LocalAttempts:
-    """Remembers until the process ends."""
+    """Keeps the counts until the process ends."""
 
     def __init__(self) -> None:
         self._times: dict[str, dict[str, int]] = {}
@@ -52,7 +55,10 @@ class LocalAttempts:
 
 
 class StoredAttempts:
-    """Remembers in the store's file, which has the tables of `REPAIRS`. Raises StoreError."""
+    """Keeps the counts in the store's file, which has the tables of `REPAIRS`.
+
+    Raises StoreError.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -1,4 +1,4 @@
-"""One window on one relay: a NIP-77 session, with a deadline for each answer."""
+"""Run the NIP-77 session of one window on one relay, with a deadline for each answer."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 _SUSPECTED: Final = 2.0
-"""Seconds that a session is still given after a NOTICE that may have been about it."""
+"""Seconds that a session still gets after a NOTICE that may be about it."""
 
 _PUZZLED: Final = 8.0
-"""The same, after a NOTICE that may be about anything, where NIP-77 was not spoken before."""
+"""The same after a NOTICE about anything, if the relay has not used NIP-77 before."""
 
 _DOUBT: Final = 0.2
-"""Part of the time for the first answer after which a silent relay's NIP-11 document is asked."""
+"""Part of the first answer's time after which the NIP-11 document of a silent relay is read."""
 
 _NIP: Final = 77
 
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class Answers:
-    """See the module; one for each session. `begun` is called at the first negentropy message."""
+    """Waits for the answers of one session. `begun` is called at the first negentropy message."""
 
     def __init__(self, relay: Relay, options: SyncOptions, begun: Callable[[], None]) -> None:
         self._relay = relay
@@ -46,7 +46,7 @@ class Answers:
     async def next(
         self, channel: NegChannel, hear: Callable[[Frame], T | Suspicion | Refusal | None]
     ) -> T | Refusal:
-        """The next answer as `hear` reads it; a suspicion shortens the wait for it.
+        """Return the next answer as `hear` reads it. A suspicion shortens the wait.
 
         Raises NetworkError, DeadlineExceeded, ProtocolError.
         """
@@ -82,14 +82,14 @@ class Answers:
             raise self._late() from error
 
     def _soon(self, suspicion: Suspicion) -> float:
-        """Until when to wait now, by the clock of the loop."""
+        """Return the new deadline after a suspicion, in loop time."""
         now = asyncio.get_running_loop().time()
         if suspicion.sure:
             return now + _SUSPECTED
         return now + (self._options.answer if self._relay.capabilities.negentropy else _PUZZLED)
 
     async def _is_silent_for_good(self, channel: NegChannel) -> bool:
-        """Whether a relay that says nothing at first does not claim either to know NIP-77."""
+        """Return True if a relay is silent and its NIP-11 document does not list NIP-77."""
         if self._relay.capabilities.negentropy:
             return False
         doubt = self._options.answer * _DOUBT
@@ -118,14 +118,14 @@ class Answers:
 
 
 _ENVELOPE: Final = 120
-"""Characters of NEG-OPEN besides the filter and the message."""
+"""Characters of NEG-OPEN without the filter and the message."""
 
 
 class WindowSession:
-    """One session: `run()` gives None when it was completed, else why it was not.
+    """One session. `run()` returns None if the session is complete, else the reason why not.
 
-    `learn(have, need)` takes what each round showed and returns how many ids were new. `begun` is
-    called at the relay's first negentropy message.
+    `learn` takes the result of each round and returns how many ids were new. `begun` is called at
+    the relay's first negentropy message.
     """
 
     def __init__(
@@ -146,16 +146,19 @@ class WindowSession:
         self._answers = Answers(relay, options, begun)
         self.rounds = 0
         self.learned = 0
-        """Ids that were new."""
+        """The number of new ids."""
         self.largest = 0
         """Bytes of the largest message that was sent."""
 
     async def run(self) -> Refusal | None:
-        """Raises NetworkError, DeadlineExceeded, ProtocolError. Sends NEG-CLOSE in any case."""
+        """Run the session.
+
+        Raises NetworkError, DeadlineExceeded, ProtocolError. Sends NEG-CLOSE always.
+        """
         room = frame_room(self._relay, self._window.query, self._frame_bytes)
         if room < LEAST_FRAME:
             return Refusal(RefusalKind.OVERFLOW, "the filter alone fills a message")
-        # Sealing sorts nothing here, and takes milliseconds for a window.
+        # Sealing takes only milliseconds for a window, because the items are sorted already.
         talk = InitiatorSession(
             self._window.items.seal(), frame_bytes=room, patience=self._options.patience
         )
@@ -181,6 +184,6 @@ class WindowSession:
 
 
 def frame_room(relay: Relay, query: Filter | str, frame_bytes: int) -> int:
-    """Bytes of a negentropy message that fit beside the query in what the relay takes."""
+    """Return the bytes of a negentropy message that fit beside the query in the relay's limit."""
     size = 66 if isinstance(query, str) else len(query.to_json().encode())
     return min(frame_bytes, (relay.max_message_bytes - size - _ENVELOPE) // 2)

@@ -1,6 +1,6 @@
-"""Rules for what a sync hands to a relay: nothing private or foreign unless named. Pure.
+"""Decide which events a sync sends to a relay: no private or foreign ones unless named. Pure.
 
-What is held back never reaches a relay; the report counts it by reason.
+An event that is held back never reaches a relay. The report counts such events by reason.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class WithheldReason(StrEnum):
-    """Why an event is not handed over."""
+    """Why an event is not sent."""
 
     PROTECTED = "protected by their author (NIP-70)"
     REPOST = "reposts of protected events"
@@ -34,10 +34,12 @@ class WithheldReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """What may go. `pubkey`: the key that answers AUTH there, hex; None: nothing is one's own.
+    """Rule for the events to send. `pubkey`: the key (hex) that answers AUTH, or None for no own
+    key.
 
-    An event of a private kind goes where a filter that matches it names its kind, an event by
-    somebody else where one names its kind or its author. `private` and `others` let all go.
+    An event of a private kind goes if a filter that matches it names its kind. An event of another
+    author goes if a filter that matches it names its kind or its author. `private` and `others`
+    send all of these.
     """
 
     filters: Sequence[Filter]
@@ -46,7 +48,7 @@ class Sharing:
     others: bool = False
 
     def holds_back(self, event: Event) -> WithheldReason | None:
-        """Why the event must not go, or None."""
+        """Return why the event must not be sent, or None."""
         if is_protected(event) and event.pubkey != self.pubkey:
             return WithheldReason.PROTECTED
         if reposts_protected(event):

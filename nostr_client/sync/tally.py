@@ -1,4 +1,4 @@
-"""The numbers of one relay while a sync runs, and how they end as its report."""
+"""Count the numbers of one relay while a sync runs, and turn them into its report."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
 _HELD = (SaveStatus.STORED, SaveStatus.DUPLICATE)
 
 _REASONS = 4
-"""Reasons kept for one relay: enough to see what went wrong."""
+"""Most reasons kept for one relay."""
 
 
 class RelayOut(NostrTallyError):
-    """Nothing more can be done with this relay; inside this package alone."""
+    """Raised if nothing more can be done with this relay. Used only inside this package."""
 
 
 @dataclass(slots=True)
 class RelayTally:
-    """See the module; `name` is the relay as the user wrote it."""
+    """Numbers of one relay. `name` is the relay as the user wrote it."""
 
     name: str
     relay: Relay
     keep_ids: bool = False
     local: int | None = None
-    """Local items in all, where `held` is wanted."""
+    """Number of all local items, if `held` is wanted."""
     need: int = 0
     have: int = 0
     downloaded: int = 0
@@ -50,29 +50,29 @@ class RelayTally:
     """Local items of the windows that were compared to their end."""
     declined: int = 0
     hidden: int = 0
-    """Ids that the relay named and did not send."""
+    """Ids that the relay named without sending the event."""
     skipped: int = 0
-    """Events that were not tried because of what is remembered."""
+    """Events that were not tried because the memory says to wait."""
     withheld: dict[str, int] = field(default_factory=dict)
-    """What `hidden` counts, by reason."""
+    """The ids of `hidden` by reason."""
     unmoved: Counter[RefusalNote] = field(default_factory=Counter)
-    """Uploads by verdict and reason, in this run or remembered."""
+    """Uploads by verdict and reason, of this run or remembered."""
     held_back: Counter[WithheldReason] = field(default_factory=Counter)
-    """Events that were not handed over, by the rule that holds them back."""
+    """Events that were not sent, by the rule that holds them back."""
     ended: bool = False
-    """Whether the run came to its end, good or bad."""
+    """Whether the run ended, successfully or not."""
     lacking: set[bytes] = field(default_factory=set)
     """The ids of `have`."""
     unsupported: str = ""
-    """Why the relay was not, or not any more, asked by negentropy."""
+    """Why the relay was not compared by negentropy, or why this stopped."""
     by_req: str = ""
-    """Why one of the filters was not asked by negentropy."""
+    """Why one of the filters was not compared by negentropy."""
     remarks: dict[str, None] = field(default_factory=dict)
-    """What was out of the ordinary and left nothing undone."""
+    """Unusual facts that leave no work."""
     no_other_way: bool = False
-    """Whether it ended because nothing but negentropy was allowed."""
+    """Whether it ended because only negentropy was allowed."""
     moves: int = 0
-    """Grows with everything that got further."""
+    """Grows with every kind of progress."""
     missing_here: list[str] = field(default_factory=list)
     missing_there: list[str] = field(default_factory=list)
     _left: dict[str, None] = field(default_factory=dict)
@@ -84,17 +84,17 @@ class RelayTally:
         self._sent_before, self._received_before = stats.bytes_sent, stats.bytes_received
 
     def lacks(self, why: str) -> None:
-        """Something is left undone with this relay."""
+        """Note that work is left with this relay, and why."""
         if len(self._left) < _REASONS:
             self._left[why] = None
 
     @property
     def lacking_something(self) -> bool:
-        """Whether anything is left undone."""
+        """Whether any work is left."""
         return bool(self._left)
 
     def absorb(self, part: RelayTally) -> None:
-        """Add what another tally of the same relay says about a part; its ids are left out."""
+        """Add the numbers of another tally of the same relay, without its ids."""
         self.rounds += part.rounds
         self.windows += part.windows
         self.paged += part.paged
@@ -106,7 +106,7 @@ class RelayTally:
             self.lacks(why)
 
     def lacks_here(self, missing: Missing) -> None:
-        """What the relay named and nobody sent; it replaces what was counted."""
+        """Replace the counts of hidden ids by `missing`: what the relay named and nobody sent."""
         self.withheld = missing.withheld
         self.hidden = sum(missing.withheld.values())
         self.skipped += missing.skipped
@@ -114,37 +114,40 @@ class RelayTally:
             self.lacks(f"{plural(missing.owed, 'event was', 'events were')} not downloaded")
 
     def withholds(self, notes: Iterable[RefusalNote], *, skipped: bool = False) -> None:
-        """Ids that the relay named and does not send; `skipped`: not asked for in this run."""
+        """Count ids that the relay named and does not send.
+
+        `skipped`: this run did not ask for them.
+        """
         for note in notes:
             self.withheld[note.reason] = self.withheld.get(note.reason, 0) + 1
             self.hidden += 1
             self.skipped += skipped
 
     def skips(self, notes: Iterable[RefusalNote]) -> None:
-        """Uploads that are not tried now because of what is remembered."""
+        """Count uploads that must wait."""
         for note in notes:
             self.unmoved[note] += 1
             self.skipped += note.verdict not in SETTLED
 
     @property
     def refused(self) -> int:
-        """Uploads that the relay refused or did not answer, in this run or before."""
+        """The uploads that the relay refused or did not answer, in this run or before."""
         return sum(count for note, count in self.unmoved.items() if note.verdict not in SETTLED)
 
     def saves(self, outcomes: Sequence[SaveOutcome]) -> None:
-        """Count what the store did with events of this relay."""
+        """Count the store's outcomes for events of this relay."""
         self.downloaded += sum(one.stored for one in outcomes)
         self.declined += sum(one.status not in _HELD for one in outcomes)
 
     def needs(self, ids: list[bytes]) -> None:
-        """The relay has these and we do not."""
+        """Count ids that the relay has and we do not."""
         self.need += len(ids)
         self.moves += len(ids)
         if self.keep_ids:
             self.missing_here += [key.hex() for key in ids]
 
     def haves(self, ids: list[bytes]) -> None:
-        """We have these and the relay does not."""
+        """Count ids that we have and the relay does not."""
         self.lacking.update(ids)
         self.have += len(ids)
         self.moves += len(ids)
@@ -152,7 +155,7 @@ class RelayTally:
             self.missing_there += [key.hex() for key in ids]
 
     def window_done(self, items: int, *, paged: bool = False) -> None:
-        """One window was compared to its end."""
+        """Count a window that was compared to its end."""
         self.windows += 1
         self.paged += paged
         self.items += items
@@ -160,7 +163,7 @@ class RelayTally:
 
     @property
     def status(self) -> SyncStatus:
-        """What the numbers so far amount to; never complete before the end."""
+        """The status by the numbers so far. It is never complete before the end."""
         if not (self._left or self.withheld or self.refused):
             return SyncStatus.COMPLETE if self.ended else SyncStatus.RUNNING
         if self.windows or self.downloaded or self.uploaded or self.rounds:
@@ -168,7 +171,7 @@ class RelayTally:
         return SyncStatus.UNSUPPORTED if self.no_other_way else SyncStatus.FAILED
 
     def report(self) -> RelayReport:
-        """The numbers so far as a value."""
+        """Return the numbers so far as a value."""
         stats = self.relay.stats
         held = None
         if self.local is not None and self.ended and not self._left:
@@ -198,7 +201,7 @@ class RelayTally:
         )
 
     def _reason(self) -> str:
-        """Why something is left, then what was out of the ordinary."""
+        """Return why work is left, then the unusual facts."""
         parts = list(self._left)
         withheld = self.withheld.items()
         parts += [f"{plural(count, 'id was', 'ids were')} {why}" for why, count in withheld]
@@ -215,7 +218,7 @@ class RelayTally:
         return "; ".join(parts)
 
     def _verdicts(self) -> list[str]:
-        """The most frequent refusals with their reasons, then what the relay has anyway."""
+        """Return the most frequent refusals with their reasons, then what the relay has already."""
         refused = [(n, c) for n, c in self.unmoved.most_common() if n.verdict not in SETTLED]
         parts = [_became(c, n) for n, c in refused[:3]]
         if rest := sum(count for _, count in refused[3:]):
@@ -229,7 +232,7 @@ class RelayTally:
 
 
 def _became(count: int, note: RefusalNote) -> str:
-    """How many uploads did not move, and what became of them."""
+    """Return how many uploads did not move, and why."""
     text = plural(count, "event was", "events were")
     if note.verdict is Verdict.UNANSWERED:
         return f"{text} not answered ({note.reason})"

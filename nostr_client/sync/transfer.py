@@ -1,4 +1,4 @@
-"""Events that pass from one relay to another: asked by id, verified, and handed over."""
+"""Carry events from one relay to another: ask by id, verify, and upload."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from nostr_client.sync.sharing import Sharing
 
 _WAITING: Final = 5_000
-"""Ids that wait for the way over before comparing waits for them."""
+"""Most ids that wait for the transfer before the comparison waits."""
 
 
 class RelayEvents:
-    """Gives the events of ids from one relay, for `Uploads` to another; counts into `tally`.
+    """Source of one relay's events for `Uploads` to another relay. Counts into `tally`.
 
-    What the relay does not send is remembered. `due`: ids that it did not send before and whose
-    next try has come.
+    Events that the relay does not send are remembered. `due`: ids that it did not send before, and
+    that are due for another try.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class RelayEvents:
         self.due: set[bytes] = set()
 
     async def query(self, filters: Sequence[Filter]) -> list[Event]:
-        """The events that the source sends; what it does not send is counted. Raises RelayOut."""
+        """Return the events that the source sends. Counts the others. Raises RelayOut."""
         wanted = [id_ for one in filters for id_ in one.ids or ()]
         found: dict[str, Event] = {}
         broke: set[str] = set()
@@ -68,15 +68,15 @@ class RelayEvents:
         return list(fitting.values())
 
     async def _came(self, ids: Iterable[str]) -> None:
-        """Forget that these did not come before."""
+        """Forget that events with these ids did not come before."""
         moved = self.due.intersection(map(bytes.fromhex, ids))
         if moved:
             await self._memory.forget(self._place, Side.DOWN, moved)
 
     async def _fetch(self, ids: Sequence[str], found: dict[str, Event]) -> set[str]:
-        """Ask until a REQ brings nothing: relays cap what one gets.
+        """Ask until a REQ brings nothing, because relays cap the answer of one REQ.
 
-        Gives the ids that were asked for when a frame of the relay ended the connection.
+        Returns the ids that were asked for when a frame of the relay ended the connection.
         """
         left = list(ids)
         before = len(left) + 1
@@ -90,7 +90,7 @@ class RelayEvents:
         return set()
 
     async def _page(self, ids: Sequence[str]) -> EventPage:
-        """One REQ; `error` is set where a frame ended the connection. Raises RelayOut."""
+        """Send one REQ. `error` is set if a frame ended the connection. Raises RelayOut."""
         asked, why = Filter(ids=ids), ""
         for _ in range(self._options.tries):
             try:
@@ -117,7 +117,7 @@ class RelayEvents:
 
 
 class NewIds(NamedTuple):
-    """Ids to be carried; those that failed before and whose next try has come are in the sets."""
+    """Ids to carry. The sets have ids that failed before, and that are due for another try."""
 
     ids: Sequence[bytes]
     withheld_before: set[bytes]
@@ -127,7 +127,7 @@ class NewIds(NamedTuple):
 async def to_carry(
     ids: Sequence[bytes], source: RelayTally, target: RelayTally, memory: SyncMemory
 ) -> NewIds:
-    """Those of the ids that are to be carried now; the tallies say what is not tried again yet."""
+    """Return the ids to carry now. The tallies count those that must wait."""
     up = await memory.recall(place_of(target.relay), Side.UP, ids)
     target.skips(up.waiting.values())
     left = [key for key in ids if key not in up.waiting]
@@ -138,7 +138,10 @@ async def to_carry(
 
 
 class TransferLane:
-    """The way from one relay to another; `put` ids, `finish`, and `run` ends when all is over."""
+    """Lane from one relay to another.
+
+    `put` ids and call `finish`. `run` ends when all is settled.
+    """
 
     def __init__(
         self,
@@ -153,18 +156,18 @@ class TransferLane:
         self._uploads = Uploads(target.relay, self._source, memory, options, target, sharing)
 
     async def put(self, new: NewIds) -> None:
-        """The target lacks these; waits while many others do."""
+        """Add ids that the target lacks. Waits while many ids wait."""
         await self._uploads.room(_WAITING)
         self._source.due |= new.withheld_before
         self._uploads.due |= new.refused_before
         self._uploads.put(new.ids)
 
     def finish(self) -> None:
-        """No more will be put."""
+        """Note that no more ids come."""
         self._uploads.finish()
 
     async def run(self) -> None:
-        """Carry until all is settled; what failed stands in the tallies."""
+        """Carry until all is settled. The tallies have the failures."""
         try:
             await self._uploads.run()
         except* RelayOut as errors:

@@ -1,4 +1,4 @@
-"""Uploads to one relay: events in flight between two water marks, and what the answers mean."""
+"""Upload events to one relay, with a bounded number without an answer, and judge the answers."""
 
 from __future__ import annotations
 
@@ -36,33 +36,35 @@ if TYPE_CHECKING:
 _NO_OK: Final = RefusalNote(Verdict.UNANSWERED, "the run ended before an OK came")
 
 _READ: Final = 100
-"""Events read from the store at once."""
+"""Events to read from the store at once."""
 
 _CLOSED_DOOR: Final = 20
-"""`auth-required:` for one kind, in a row, after which no more events of that kind are sent."""
+"""`auth-required:` answers for one kind, in a row, after which events of this kind are not sent."""
 
 _MOST_WITHOUT_OK: Final = 5
-"""Events in a row that the relay does not answer, each tried several times, after which no more are
-sent: the relay is gone, or it breaks the connection whatever it gets."""
+"""Events in a row without an answer, each tried several times, after which uploads stop.
+
+The relay is then gone, or breaks the connection after any event.
+"""
 
 _ENDS: Final = (Reason.RATE_LIMITED, Reason.TOO_MANY, Reason.RESTRICTED)
-"""Refusals of us, not of the event: nothing more is sent in this run."""
+"""Refusals of the client, not of the event. Nothing more is sent in this run."""
 
 
 class UploadSource(Protocol):
-    """Where the events of ids come from: a store, or another relay."""
+    """Source of events by id: a store, or another relay."""
 
     async def query(self, filters: Sequence[Filter]) -> list[Event]:
-        """The events that match; those that are gone are left out."""
+        """Return the events that match. Events that are gone are left out."""
         ...
 
 
 class Uploads:
-    """See the module; fill it by `put`, call `finish`, and `run` ends when all is answered.
+    """Uploads to one relay. Fill it with `put` and call `finish`. `run` ends when all is answered.
 
-    `sharing` decides what may go. `due`: ids that were refused before and whose next try has come.
-    `downloaded`, if given, ends when downloads bring nothing more: only then are versions of
-    replaceable and addressable events sent, those that the store still has.
+    `sharing` decides which events may be sent. `due`: ids that were refused before and are due for
+    another try. `downloaded`, if given, returns when downloads bring nothing more. Only then are
+    replaceable and addressable events sent, if the store still has them.
     """
 
     def __init__(
@@ -99,26 +101,26 @@ class Uploads:
         self._finished = False
         self._ended = False
         self.moved: set[bytes] = set()
-        """Ids that the relay took."""
+        """Ids that the relay accepted."""
         self._gate = Gate()
         self.due: set[bytes] = set()
 
     def put(self, ids: Sequence[bytes]) -> None:
-        """Events that the relay lacks; each once."""
+        """Add ids of events that the relay lacks, each once."""
         self._queue.extend(ids)
         self._gate.wake()
 
     async def room(self, most: int) -> None:
-        """Wait until fewer than so many ids wait, or nothing is sent any more."""
+        """Wait until fewer than `most` ids wait, or until nothing is sent any more."""
         await self._gate.wait(lambda: len(self._queue) < most or self._ended)
 
     def finish(self) -> None:
-        """No more will be put."""
+        """Note that no more ids come."""
         self._finished = True
         self._gate.wake()
 
     async def run(self) -> None:
-        """Send until all is answered, or the relay wants no more. Safe to cancel."""
+        """Send until all events are answered, or the relay accepts no more. Safe to cancel."""
         try:
             await self._run()
             if self._versions and self._downloaded is not None and not self._stopped:
@@ -134,7 +136,10 @@ class Uploads:
             self._report_unsent()
 
     async def note_unsettled(self) -> None:
-        """Remember what was sent and has no verdict, as the run ended. Raises StoreError."""
+        """Remember events that were sent and have no verdict at the end of the run.
+
+        Raises StoreError.
+        """
         for event, note in list(self._unsettled.values()):
             await self._note(event, note.verdict, note.reason)
 
@@ -159,11 +164,13 @@ class Uploads:
         return self._finished and not self._flying
 
     def _may_fly(self) -> bool:
-        """Below the high mark; once it was reached, below the low one.
+        """Return True if another event may be sent without an answer to the earlier ones.
 
-        The first goes alone, and few until one is taken: a relay that wants AUTH, or nothing from
-        us, says so once. What was in flight when the connection broke goes one by one: one of these
-        events may break it each time (strfry: a message of more than 131,072 bytes).
+        After the high mark was reached, sending continues at the low mark. The first event is sent
+        alone. Until one is accepted, only a few are sent, because a relay that requires AUTH or
+        refuses everything then says so only a few times. After the connection broke, the unanswered
+        events are sent one by one, because one of them may break it each time (strfry: a message of
+        more than 131,072 bytes).
         """
         if not self._answered or self._suspects:
             return not self._flying
@@ -176,7 +183,7 @@ class Uploads:
         return not self._draining
 
     async def _next(self) -> list[tuple[Event, int]]:
-        """The next events to send; after a stop, those that wait are only counted."""
+        """Return the next events to send. After a stop, waiting events are only counted."""
         if self._stopped:
             self._unsent += len(self._queue)
             self._queue.clear()
@@ -191,7 +198,7 @@ class Uploads:
         return [(event, 0) for event in events if self._goes(event)]
 
     def _goes(self, event: Event) -> bool:
-        """Whether to send it now; what is held back is counted."""
+        """Return True to send the event now. Counts events that are held back."""
         if (why := self._sharing.holds_back(event)) is not None:
             self._tally.held_back[why] += 1
             return False
@@ -220,7 +227,7 @@ class Uploads:
             self._gate.wake()
 
     def _note_answer(self, event: Event) -> None:
-        """The relay answered: this event does not break the connection."""
+        """Note that the relay answered, so this event does not break the connection."""
         self._suspects.discard(event.id)
         self._without_ok = 0
 
@@ -250,12 +257,12 @@ class Uploads:
         await self._note(event, upload_verdict(error.reason), error.reason)
 
     def _try_again(self, event: Event, tries: int, note: RefusalNote) -> None:
-        """Send the event again in this run; `note` is its verdict if that does not come about."""
+        """Send the event again in this run. `note` is its verdict if the run ends before."""
         self._unsettled[event.id] = (event, note)
         self._again.append((event, tries + 1))
 
     async def _note(self, event: Event, verdict: Verdict, reason: str) -> None:
-        """Count the verdict, and do not hand the event to this relay again for its time."""
+        """Count the verdict, and remember not to send the event to this relay for some time."""
         self._unsettled.pop(event.id, None)
         note = RefusalNote(verdict, clip(reason))
         self._tally.unmoved[note] += 1
@@ -263,7 +270,7 @@ class Uploads:
         await self._memory.note(self._place, Side.UP, notes, self._options)
 
     async def _unanswered(self, event: Event, tries: int, error: RelayError) -> None:
-        """Try again in this run, then in a later one."""
+        """Try again in this run, then in a later run."""
         if isinstance(error, NetworkError):
             self._suspects.add(event.id)
         passes = isinstance(error, NetworkError | DeadlineExceeded)

@@ -1,6 +1,6 @@
-"""Says which spans of time are reconciled in one session each, and cuts them smaller. Pure.
+"""Choose the time windows that are reconciled in one session each, and cut them smaller. Pure.
 
-A window is a filter, with `since` and `until`, and the local items that match it. Windows of one
+A window is a filter with `since` and `until`, and the local items that match it. Windows of one
 filter do not overlap and leave nothing out.
 """
 
@@ -25,18 +25,21 @@ if TYPE_CHECKING:
 
 
 BIRTH: Final = 1_604_188_800
-"""Unix seconds: November 2020, when the first events of Nostr were written."""
+"""Unix seconds: November 2020, the time of the first events of Nostr."""
 
 
 class SyncWindow(msgspec.Struct, frozen=True):
-    """What one session reconciles. `query` is sent: the filter, or the id of a filter event."""
+    """Window that one session reconciles.
+
+    `query` is sent: the filter, or the id of a filter event.
+    """
 
     filter: Filter
     items: Items
     halved: int = 0
-    """How often it was halved to get here."""
+    """How often a window was halved to get this one."""
     tries: int = 0
-    """Attempts that failed by the connection or by the relay."""
+    """Attempts that failed because of the connection or the relay."""
     event_id: str | None = None
 
     @property
@@ -44,16 +47,16 @@ class SyncWindow(msgspec.Struct, frozen=True):
         return self.event_id or self.filter
 
     def again(self) -> SyncWindow:
-        """The same window after a failed attempt."""
+        """Return the same window after a failed attempt."""
         return msgspec.structs.replace(self, tries=self.tries + 1)
 
     def fresh(self) -> SyncWindow:
-        """The same window after an attempt that got further."""
+        """Return the same window after an attempt that made progress."""
         return msgspec.structs.replace(self, tries=0)
 
 
 def plan(filter: Filter, items: Items, size: int) -> list[SyncWindow]:
-    """Windows of about `size` local items, oldest first; equal timestamps stay together."""
+    """Return windows of about `size` local items, oldest first. Equal timestamps stay together."""
     cuts: list[int] = []
     for at in range(size, len(items) - size // 2, size):
         stamp = items.stamp(at)
@@ -63,11 +66,11 @@ def plan(filter: Filter, items: Items, size: int) -> list[SyncWindow]:
 
 
 def halve(window: SyncWindow, now: int, most: int | None = None) -> list[SyncWindow]:
-    """The window cut by time, oldest first; [] when it is one second long.
+    """Return the window cut by time, oldest first, or [] if it is one second long.
 
-    `most`: how many records the relay works through. `now` is the end of an open window, Unix
-    seconds. Local items show where events are; every second cut goes by time alone, as the relay's
-    may be elsewhere.
+    `most`: most records that the relay compares. `now` (Unix seconds) is the end of an open window.
+    Local items show where events are. Every second cut ignores them, because the relay's events may
+    be at other times.
     """
     since, until = window.filter.since or 0, window.filter.until
     newest = max(now, window.items.stamp(-1) if len(window.items) else 0)
@@ -80,7 +83,10 @@ def halve(window: SyncWindow, now: int, most: int | None = None) -> list[SyncWin
 
 
 def _middle(since: int, last: int) -> int:
-    """Half of the time, but first of all the years before Nostr, which hold next to nothing."""
+    """Return the middle of the time.
+
+    Cuts off the years before Nostr first, which have few events.
+    """
     middle = (since + last + 1) // 2
     return BIRTH if since < BIRTH <= last and middle < BIRTH else middle
 
@@ -104,7 +110,10 @@ def _cut(filter: Filter, items: Items, cuts: Sequence[int], halved: int) -> list
 
 
 def split_values(filter: Filter) -> list[Filter]:
-    """Two filters that match the same together, by kinds, else authors, tags, ids; else []."""
+    """Return two filters that together match the same events, or [] for a filter without lists.
+
+    Splits kinds, else authors, tags or ids.
+    """
     for name in ("kinds", "authors"):
         halves = _halves(getattr(filter, name))
         if halves:
@@ -124,9 +133,10 @@ def _halves(values: Sequence[Any] | None) -> list[Sequence[Any]]:
 
 
 class WindowSchedule:
-    """The windows of one relay, newest first.
+    """Windows of one relay, newest first.
 
-    One at a time until the relay has shown that it speaks NIP-77, then as many as it bears.
+    One window runs at a time until the relay has shown that it supports NIP-77. Then as many run as
+    the relay allows.
     """
 
     def __init__(self, windows: Sequence[SyncWindow], options: SyncOptions) -> None:
@@ -140,56 +150,62 @@ class WindowSchedule:
 
     @property
     def over(self) -> bool:
-        """Nothing waits and nothing runs."""
+        """Whether no window waits or runs."""
         return not self._stack and not self.running
 
     @property
     def ready(self) -> bool:
-        """One may be started."""
+        """Whether a window may be started."""
         return bool(self._stack) and self.running < self._allowed
 
     def start(self) -> SyncWindow:
-        """The next window; it runs from now on."""
+        """Start the next window and return it."""
         self.running += 1
         return self._stack.pop()
 
     def end(self) -> None:
-        """One that ran has ended, whatever came of it."""
+        """Note that a running window has ended, with any result."""
         self.running -= 1
 
     def put(self, windows: Sequence[SyncWindow]) -> None:
-        """Windows to be done, oldest first; before those that wait."""
+        """Add windows, oldest first. They run before the windows that wait."""
         self._stack.extend(windows)
 
     def clear(self) -> list[SyncWindow]:
-        """Take everything that waits."""
+        """Remove and return all waiting windows."""
         taken, self._stack = self._stack, []
         return taken
 
     def succeeded(self) -> None:
-        """A window was compared to its end."""
+        """Note that a window was compared to its end."""
         self._done += 1
 
     def speaks(self) -> None:
-        """The relay answered with negentropy: several at once, if it did not refuse that before."""
+        """Note that the relay answered with negentropy.
+
+        Several windows may run, unless it refused that.
+        """
         if not self._crowded:
             self._allowed = self._options.in_flight
 
     def crowd(self) -> bool:
-        """Too many at once for this relay: fewer; False when there was only one."""
+        """Run fewer windows at once, because the relay refused.
+
+        Return False if only one was running.
+        """
         alone = self.running <= 1
         self._crowded = True
         self._allowed = max(1, min(self._allowed, self.running) - 1)
         return not alone
 
     def may_halve(self) -> bool:
-        """Count one more halving; False beyond the cap."""
+        """Count one more halving. Return False beyond the cap."""
         self._halvings += 1
         return self._halvings <= self._options.halvings + 2 * self._done
 
 
 _VALUES: Final = 200
-"""Authors in one filter: relays refuse more than some hundreds."""
+"""Most authors in one filter. Relays refuse more than some hundreds."""
 
 UNPROVEN: Final = (
     "a second holds more events than the relay compares at once; of those, only the kinds and "
@@ -198,7 +214,10 @@ UNPROVEN: Final = (
 
 
 class FilterParts(NamedTuple):
-    """Filters that together ask for what was seen; `all`: they match all that the relays hold."""
+    """Filters for the kinds or authors that were seen.
+
+    `all`: they match all events of the relays.
+    """
 
     filters: list[Filter]
     all: bool
@@ -207,10 +226,10 @@ class FilterParts(NamedTuple):
 async def named_parts(
     filter: Filter, relays: Sequence[Relay], held: Iterable[Event] = ()
 ) -> FilterParts | None:
-    """The filter of one second in parts that name what it left open.
+    """Split the filter of one second by kinds or authors that it left open.
 
-    None when nothing is open, and when a page of REQ is enough. `held`: events of that second that
-    we have.
+    Return None if the filter has both, and if a page of REQ is enough. `held`: our events of that
+    second.
     """
     if filter.kinds is not None and filter.authors is not None:
         return None
@@ -238,7 +257,7 @@ async def _page(relay: Relay, filter: Filter) -> EventPage | None:
 
 
 async def _hold_no_more(relay: Relay, filter: Filter, parts: Sequence[Filter]) -> bool:
-    """Whether the relay counts as many events for the parts together as for the filter."""
+    """Return True if the relay counts as many events for all parts together as for the filter."""
     if relay.capabilities.count is False:
         return False
     total = await _count(relay, filter)

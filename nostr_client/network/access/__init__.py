@@ -1,5 +1,6 @@
-"""The way to a URL: proxies, refused hosts, client sessions, the budget of a public relay.
+"""Connect to URLs: proxies, refused hosts, client sessions, and the budget of a public relay.
 
-A URL enters; an aiohttp session that may connect to it leaves, or an error with the reason. Start
-with `routes` (how a URL is reached), then `sessions` and `budget`.
+The package takes a URL. It returns an aiohttp session that may connect to the URL, or raises an
+error with the reason. Start with `routes` (how the client reaches a URL). Then read `sessions` and
+`budget`.
 """

@@ -1,9 +1,9 @@
-"""What a public relay is asked by all connections together, and no more.
+"""Limit the requests and bytes that all connections together cost a public relay.
 
-Public relays are run by others, for many. The budget is that of a host, as all its paths are one
-machine. Relays on addresses and names of one's own network have none, nor those that the user
-lifts. With `Options.share_budget` all programs of a user have one budget for each host, by a file
-(`budget_file`); else each process has its own.
+Other people run public relays, for many users. All paths of a host are one machine, so each host
+has one budget. Relays on addresses or names of the user's own network have no budget. Relays in
+`Options.unlimited` have none either. With `Options.share_budget` all programs of a user share one
+budget for each host through a file (`budget_file`). Otherwise each process has its own budgets.
 """
 
 from __future__ import annotations
@@ -25,25 +25,28 @@ if TYPE_CHECKING:
     from nostr_client.options import Options, RelayBudget
 
 REMEMBERED: Final = 1_024
-"""Budgets that are known at most: a relay that is closed and asked again continues with its own."""
+"""Most budgets in memory. A relay that is closed and asked again continues with its old budget."""
 
 JITTER: Final = 0.25
-"""A wait is longer by up to this share of the time between two requests: programs that the same
-relay made wait do not come together."""
+"""A wait is longer by up to this share of the time between two requests.
+
+Programs that the same relay made wait then do not all come back at once.
+"""
 
 
 SHARED_BYTES: Final = 64 * 1024
-"""Bytes that are noted for the other programs at once: frames are many, and mostly small."""
+"""Bytes to collect before the file is updated, because frames are many and mostly small."""
 
 
 MOST_OWED_S: Final = 3_600.0
-"""Seconds of requests that a file may say are owed: more is a damaged file."""
+"""Most seconds of owed requests that a file may state. A larger number means a damaged file."""
 
 
 class Budget:
-    """What one host may be asked now: seconds of a monotonic clock are arguments.
+    """Limits the requests to one host. Methods take seconds of a monotonic clock.
 
-    Pure, but where `shared` names the file and the place in it that other programs go on with.
+    `shared` names the file, and the host's key in the file, that other programs also use. Without
+    `shared`, a budget does no I/O.
     """
 
     def __init__(
@@ -65,23 +68,26 @@ class Budget:
         self._until = 0.0
 
     def wait(self, now: float) -> float:
-        """Seconds until the next request may go; 0 most of the time."""
+        """Return the seconds until the next request may go. Mostly 0."""
         with self._together(now):
             return max(self._requests.wait(now), self._wait(now))
 
     def pause(self, now: float) -> float:
-        """Seconds until the relay may be asked anything at all: bytes are spent, or it said so."""
+        """Return the seconds until the relay may get any request.
+
+        The wait is above 0 if too many bytes were used, or if the relay sent `rate-limited:`.
+        """
         with self._together(now):
             return self._wait(now)
 
     def _wait(self, now: float) -> float:
         backing_off = self._until - now
-        if backing_off > self._limits.longest_pause:  # of a clock that began again
+        if backing_off > self._limits.longest_pause:  # the clock began again
             backing_off = self._until = 0.0
         return max(self._bytes.wait(now, 0), backing_off, 0.0)
 
     def take(self, now: float) -> float:
-        """Take the next request, first come first served; the seconds to wait before it goes."""
+        """Take the next request, and return the seconds to wait before sending it."""
         with self._together(now) as shared:
             seconds = self._requests.take(now)
             self._unshared += not shared
@@ -89,31 +95,37 @@ class Budget:
         return seconds and seconds + JITTER * apart * self._rand()
 
     def carried(self, size: int, now: float) -> None:
-        """Count bytes that came or went; requests wait once there were too many."""
+        """Count sent or received bytes. Requests wait after too many bytes."""
         self._carried += size
         if self._shared is None or self._carried >= SHARED_BYTES:
             with self._together(now):
                 pass
 
     def refused(self, now: float) -> None:
-        """The relay said `rate-limited:`: ask nothing for a while, twice as long each time."""
+        """Note that the relay sent `rate-limited:`.
+
+        Each new pause is twice as long as the last one.
+        """
         with self._together(now):
             if now < self._until <= now + self._limits.longest_pause:
-                return  # of the same burst
+                return  # the refusal belongs to the same burst
             longest = self._limits.longest_pause
             self._pause = min(longest, 2 * self._pause or self._limits.first_pause)
             self._until = now + self._pause * (1 + self._rand()) / 2
 
     def answered(self, now: float) -> None:
-        """The relay answered after its pause: the next one is a short one again."""
+        """Note that the relay answered after a pause. The next pause is short again."""
         if not self._pause and not self._others_pause():
-            return  # nearly always: no lock is needed
+            return  # the usual case needs no lock
         with self._together(now):
             if now >= self._until:
                 self._pause = 0.0
 
     def _others_pause(self) -> bool:
-        """Whether another program was refused, at a glance: the lock shows what is true."""
+        """Return True if another program noted a refusal.
+
+        Reads without the lock, so it may be wrong.
+        """
         if self._shared is None:
             return False
         file, place = self._shared
@@ -122,10 +134,12 @@ class Budget:
 
     @contextmanager
     def _together(self, now: float) -> Iterator[bool]:
-        """A block that goes on where the last program stopped, and leaves its numbers to the next.
+        """Hold the shared state during a block: read the last program's numbers, then write new
+        ones.
 
-        What was carried meanwhile is taken first. False where another program holds the file too
-        long: then what is taken is noted, and shared the next time.
+        The block first counts the bytes that were sent and received meanwhile. It gets False if
+        another program keeps the lock too long. Requests in such a block are noted and added to the
+        file later.
         """
         if self._shared is None:
             self._take_carried(now)
@@ -161,10 +175,10 @@ class Budget:
 
 
 class Budgets:
-    """The budgets by host; those with other limits are others.
+    """Budgets of hosts. Another set of limits for a host gets another budget.
 
-    `path`: the file of those that are shared, by default the user's. Where it cannot be used they
-    are those of this process.
+    `path` returns the file of shared budgets, by default the user's file. If the file cannot be
+    used, this process has its own budgets.
     """
 
     def __init__(
@@ -176,13 +190,16 @@ class Budgets:
         self._opened: BudgetFile | None = None
 
     def of(self, url: str, options: Options) -> Budget | None:
-        """The budget of a relay, None where it is not limited. Raises InvalidRelayURL."""
+        """Return the budget of a relay, or None if the relay is not limited.
+
+        Raises InvalidRelayURL.
+        """
         limits, host = options.budget, host_of(url)
         if limits is None or is_own(url) or host in map(host_of, options.unlimited):
             return None
         key = host, limits, options.share_budget
         found = self._known.pop(key, None) or self._made(*key)
-        self._known[key] = found  # the newest stands last
+        self._known[key] = found  # the most recently used budget is the last one
         if len(self._known) > REMEMBERED:
             del self._known[next(iter(self._known))]
         return found
@@ -197,21 +214,21 @@ class Budgets:
             try:
                 self._opened = BudgetFile(self._path())
             except (OSError, ValueError):
-                return None  # no place to write: this process has its own
+                return None  # without a file this process has its own budgets
         return self._opened
 
 
 OF_PROCESS: Final = Budgets()
-"""What the relays of a process share unless they are given others, as tests do."""
+"""Budgets that the relays of a process share. Tests pass other budgets."""
 
 
 def is_own(url: str) -> bool:
-    """Whether a relay stands on an address, or has a name, of this machine or its network."""
+    """Return True if a relay's host is an address or a name of this machine or its network."""
     return refusal(url, proxied=True, unchecked=True) is not None
 
 
 async def admitted(budget: Budget | None) -> None:
-    """Wait until a request may go, and take it from the budget. Safe to cancel."""
+    """Take a request from the budget and wait until the request may go. Safe to cancel."""
     if budget is None:
         return
     seconds = budget.take(asyncio.get_running_loop().time())
@@ -221,7 +238,7 @@ async def admitted(budget: Budget | None) -> None:
 
 
 async def unpaused(budget: Budget | None) -> None:
-    """Wait while bytes are spent, or the relay said `rate-limited:`. Safe to cancel."""
+    """Wait while the byte budget is used up or the relay is pausing requests. Safe to cancel."""
     if budget is None:
         return
     loop = asyncio.get_running_loop()

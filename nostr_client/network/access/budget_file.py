@@ -1,8 +1,9 @@
-"""The numbers of budgets in one file, which all programs of a user share.
+"""Share the budgets of all programs of a user through one file.
 
-The file has a fixed number of places. A host's place is found by a digest, so the file does not
-name the relays that were asked; the place that was used least lately gives way. Each change is made
-under a lock that is held for microseconds: who does not get it in milliseconds goes on without.
+The file has a fixed number of slots. A digest selects the slot of a host, so the file does not name
+the relays that were asked. The slot with the oldest use is overwritten first. A program changes a
+slot under a lock that it holds for microseconds. A program that does not get the lock in a few
+milliseconds goes on without the lock.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ if sys.platform == "win32":
         raise OSError("budgets are not shared on this platform")
 
     def _unlock(fd: int) -> None:
-        """Nothing was locked."""
+        """Do nothing, because nothing is locked."""
 
     def _let_others_run() -> None:
-        """Nobody is waited for."""
+        """Do nothing, because no other program is waited for."""
 else:
     import fcntl
 
@@ -45,23 +46,23 @@ else:
 
 
 IS_SHARED: Final = sys.platform != "win32"
-"""Whether programs share budgets here: it takes a lock that dies with its process."""
+"""Whether programs can share budgets here. They need a lock that ends with its process."""
 
 _PLACE: Final = struct.Struct("=16s6d")
 PLACES: Final = 1_024
-"""Hosts that are remembered at most: the file has 64 KiB."""
+"""Most hosts in the file, which has 64 KiB."""
 
 _PROBES: Final = 8
-"""Places that a digest may stand in."""
+"""Slots in which a digest may be."""
 
 _PATIENCE_S: Final = 0.005
-"""Seconds of trying for a lock that is held for microseconds: its holder may have been stopped."""
+"""Seconds to try for the lock. Its holder may have been stopped."""
 
 
 class BudgetState(NamedTuple):
-    """What a budget has: tokens and when they were counted, the pause and when it ends.
+    """State of a budget: tokens and when they were counted, the pause and when the pause ends.
 
-    Times are those of the machine's monotonic clock, in seconds.
+    Times are seconds of the machine's monotonic clock.
     """
 
     requests: float
@@ -73,7 +74,10 @@ class BudgetState(NamedTuple):
 
 
 class BudgetFile:
-    """See the module. Raises OSError where the file cannot be made or mapped."""
+    """File of budgets, as the module describes.
+
+    Raises OSError if the file cannot be made or mapped.
+    """
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -87,13 +91,13 @@ class BudgetFile:
             raise
 
     def close(self) -> None:
-        """Close the file; its numbers stay."""
+        """Close the file. Its contents stay."""
         self._map.close()
         os.close(self._fd)
 
     @contextmanager
     def locked(self) -> Iterator[bool]:
-        """A block in which nobody else changes a place; False where somebody holds the lock."""
+        """Hold the lock during a block. The block gets False if another program keeps the lock."""
         held = self._lock()
         try:
             yield held
@@ -114,7 +118,7 @@ class BudgetFile:
                 return True
 
     def read(self, digest: bytes) -> BudgetState | None:
-        """What the last program left of a budget; None where none is known."""
+        """Return the state that the last program wrote for a budget, or None if there is none."""
         for at in self._places(digest):
             found, *numbers = _PLACE.unpack_from(self._map, at)
             if found == digest:
@@ -122,11 +126,13 @@ class BudgetFile:
         return None
 
     def write(self, digest: bytes, numbers: BudgetState) -> None:
-        """Leave a budget to the next program, under the lock."""
+        """Write the state of a budget for the next program. The caller holds the lock."""
         _PLACE.pack_into(self._map, self._place(digest), digest, *numbers)
 
     def _place(self, digest: bytes) -> int:
-        """Where a digest stands, else the place of its probes that was used least lately."""
+        """Return the slot of a digest, or else the slot with the oldest use among its possible
+        slots.
+        """
         oldest, least = 0, float("inf")
         for at in self._places(digest):
             found, *numbers = _PLACE.unpack_from(self._map, at)
@@ -143,5 +149,5 @@ class BudgetFile:
 
 
 def digest_of(host: str, limits: object) -> bytes:
-    """The name of a host's budget in the file: budgets with other limits are others."""
+    """Return the key of a host's budget in the file. Other limits give another key."""
     return hashlib.blake2b(f"{host}\n{limits!r}".encode(), digest_size=16).digest()

@@ -1,7 +1,7 @@
-"""An aiohttp connector that reaches everything through one proxy. Needs the extra `proxy`.
+"""Connect aiohttp to every host through one proxy. Needs the extra `proxy`.
 
-Host names go to the proxy as they are. A failure of the proxy is a NetworkError, which aiohttp lets
-pass: its text names the proxy's host and port alone.
+The proxy gets host names and resolves them. A failure of the proxy is a NetworkError, which aiohttp
+passes on unchanged. The error's text names only the host and the port of the proxy.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 
 
 class ProxyConnector(aiohttp_socks.ProxyConnector):
-    """Connects by SOCKS5 or by CONNECT; plain `ws://` and `http://` by CONNECT too (RFC 6455).
+    """Connects through SOCKS5 or CONNECT, also for plain `ws://` and `http://` URLs (RFC 6455).
 
-    `tls` checks the certificate of an `https://` proxy; None: the system's certificates.
+    `tls` checks the certificate of an `https://` proxy. With None, the system's certificates check
+    it.
     """
 
     def __init__(self, proxy: Proxy, tls: ssl.SSLContext | None, **settings: Any) -> None:
@@ -39,7 +40,7 @@ class ProxyConnector(aiohttp_socks.ProxyConnector):
             ),
             username=proxy.user,
             password=proxy.password,
-            rdns=True,  # the proxy resolves: no name is looked up here
+            rdns=True,  # the proxy resolves names, so this machine looks up none
             proxy_ssl=(tls or ssl.create_default_context()) if proxy.tls else None,
             **settings,
         )
@@ -48,7 +49,7 @@ class ProxyConnector(aiohttp_socks.ProxyConnector):
     async def _wrap_create_connection(
         self, *args: Any, **settings: Any
     ) -> tuple[asyncio.Transport, ResponseHandler]:
-        """The method by which aiohttp makes a connection, and aiohttp-socks redirects it."""
+        """Make a connection. aiohttp calls this method, and aiohttp-socks overrides it."""
         try:
             return await super()._wrap_create_connection(*args, **settings)
         except aiohttp_socks.ProxyConnectionError as error:
@@ -59,7 +60,8 @@ class ProxyConnector(aiohttp_socks.ProxyConnector):
         except aiohttp_socks.ProxyError as error:
             text = clip(str(error), 100) or "without a reason"
             raise NetworkError(f"the proxy at {self._place} did not connect: {text}") from error
-        except OSError:  # of TLS or the line: aiohttp's to wrap, also where it is a ValueError too
+        # aiohttp wraps errors of TLS or the socket, also those that are a ValueError too
+        except OSError:
             raise
         except (EOFError, ValueError, LookupError) as error:
             text = f"the proxy at {self._place} did not connect: it broke off, or is none"
@@ -67,9 +69,9 @@ class ProxyConnector(aiohttp_socks.ProxyConnector):
 
 
 def _reason(error: BaseException) -> str:
-    """Why a connection to the proxy failed, in the system's words where it has some.
+    """Return why a connection to the proxy failed, in the system's words if there are any.
 
-    aiohttp-socks wraps the error of python-socks, which wraps the system's.
+    aiohttp-socks wraps the error of python-socks, which wraps the system's error.
     """
     cause = error.__cause__
     original = cause.__cause__ if cause is not None else None

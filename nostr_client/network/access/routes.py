@@ -1,6 +1,6 @@
-"""The route to a URL: directly or through a proxy, and what no route may lead to.
+"""Choose the route to a URL, direct or through a proxy, and refuse forbidden hosts.
 
-Every door that opens a connection asks here first, before a name is looked up.
+Code that opens a connection calls this module first, before it looks up a name.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 
 
 def route(url: str, connection: ConnectionOptions, *, stranger: bool = False) -> Proxy | None:
-    """The proxy that a URL is reached through, None for a direct connection.
+    """Return the proxy through which to reach a URL, or None for a direct connection.
 
-    `stranger`: the user did not name its host. What a name resolves to is then judged by
-    `is_public` on a direct route; on one through a proxy the URL is judged here. Raises
-    NetworkError for what must not be reached, InvalidInput for a bad variable.
+    `stranger`: the user did not name the URL's host. On a direct route, `is_public` then checks the
+    addresses to which the name resolves. On a route through a proxy, this function checks the URL.
+    Raises NetworkError for a URL that must not be reached, and InvalidInput for a bad environment
+    variable.
     """
     proxy = connection.proxies().for_url(url)
     host, reason = _host(url), None
@@ -35,14 +36,14 @@ def route(url: str, connection: ConnectionOptions, *, stranger: bool = False) ->
 
 
 def relay_name(url: str) -> str:
-    """The URL of a relay for errors; "" for any other, which may hold a token."""
+    """Return the URL of a relay for an error, or "" for another URL, which may contain a token."""
     return url if url.startswith(("ws://", "wss://")) else ""
 
 
 def objection(url: str, connection: ConnectionOptions) -> str | None:
-    """Why a URL that a stranger names is not to be reached, or None where it may be.
+    """Return why the client must not reach a URL that a stranger names, or None if it may.
 
-    `url` is one of a relay, or of HTTP, of which the scheme, the host and the port count.
+    `url` is the URL of a relay or an HTTP URL. Only scheme, host and port of an HTTP URL matter.
     """
     proxied = connection.proxies().for_url(url) is not None
     unchecked = connection.strangers_by_proxy

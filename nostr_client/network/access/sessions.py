@@ -1,7 +1,7 @@
-"""The one place that makes aiohttp's client sessions: for relays, webhooks and agents alike.
+"""Make all aiohttp client sessions, for relays, webhooks and agents.
 
-A session connects directly or through one proxy. `routes` says which one a URL takes; a client has
-no other way to a socket.
+A session connects directly or through one proxy. `routes` chooses the proxy for a URL. A client has
+no other way to open a socket.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 class Sessions:
-    """Sessions with one set of options, made when they are needed; close them last.
+    """Makes sessions with one set of options when they are needed. Close it last.
 
-    `public_only`: the user did not name the hosts, so no address of this machine or of a private
-    network is connected to, whatever name leads there. `settings` go to each ClientSession.
-    Raises InvalidInput for a proxy of the environment that cannot be read, and MissingExtra where
-    `connection` names a proxy and the extra `proxy` is not installed.
+    `public_only`: the user did not name the hosts. A session then connects to no address of this
+    machine or of a private network, whatever the host's name is. `settings` are arguments of each
+    ClientSession. Raises InvalidInput if a proxy in the environment cannot be read. Raises
+    MissingExtra if `connection` names a proxy and the extra `proxy` is not installed.
     """
 
     def __init__(
@@ -40,15 +40,15 @@ class Sessions:
         self._public_only = public_only
         self._settings = settings
         self._open: dict[Proxy | None, aiohttp.ClientSession] = {}
-        connection.proxies()  # what is wrong with the environment is said now
+        connection.proxies()  # raises errors of the environment now
         if connection.proxy not in (None, NO_PROXY):
             _load_connector()
 
     def session_for(self, url: str) -> aiohttp.ClientSession:
-        """The session that reaches a URL; nothing is connected yet.
+        """Return the session that reaches a URL. Opens no connection.
 
-        Raises NetworkError for a URL that must not be reached, and where a proxy of the environment
-        cannot be used.
+        Raises NetworkError for a URL that must not be reached, and for an unusable proxy in the
+        environment.
         """
         try:
             proxy = route(url, self._connection, stranger=self._public_only)
@@ -62,7 +62,7 @@ class Sessions:
     def _make(self, proxy: Proxy | None) -> aiohttp.ClientSession:
         connection = self._connection
         common: dict[str, Any] = {
-            "limit": 0,  # the pool counts connections
+            "limit": 0,  # the pool limits connections
             "ssl": True if connection.tls is None else connection.tls,
         }
         if proxy is None:
@@ -76,7 +76,8 @@ class Sessions:
         settings: dict[str, Any] = {
             "connector": connector,
             "timeout": aiohttp.ClientTimeout(total=None),
-            "cookie_jar": aiohttp.DummyCookieJar(),  # nobody must recognise us by a cookie
+            # a server must not recognise the user by a cookie
+            "cookie_jar": aiohttp.DummyCookieJar(),
             **self._settings,
         }
         return aiohttp.ClientSession(**settings)
@@ -100,7 +101,7 @@ class Sessions:
 
 
 def public_socket(address: tuple[Any, ...]) -> socket.socket:
-    """A socket for an address that was resolved, if it may be connected to (OSError)."""
+    """Open a socket for a resolved address. Raises OSError if the address is not public."""
     family, kind, protocol, _, where = address
     if not is_public(str(where[0])):
         raise OSError(errno.EACCES, f"{clip(str(where[0]), 60)} is not a public address")

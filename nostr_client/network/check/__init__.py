@@ -1,7 +1,7 @@
 """Check one relay against the NIPs: query it about its own events, and judge the answers.
 
-Start reading at `procedure.check_relay`. Modules `judge_*` judge answers and do no I/O; modules
-`ask_*` decide on the next request; `probe` talks to the relay.
+Start with `procedure.check_relay`. Modules `judge_*` judge answers and do no I/O. Modules `ask_*`
+choose the next request. `probe` sends requests to the relay.
 """
 
 from __future__ import annotations

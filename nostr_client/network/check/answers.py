@@ -1,4 +1,4 @@
-"""The answer to one request to a relay, as values that can be judged without the relay."""
+"""Define the answer to one request as a value that can be judged without the relay."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ class ExchangeEnd(StrEnum):
     """How an exchange ended."""
 
     ANSWERED = "answered"
-    CLOSED = "closed"  # refused by CLOSED, OK false or NEG-ERR
-    NOTICE = "notice"  # a NOTICE, and nothing else before the deadline
+    CLOSED = "closed"  # refused with CLOSED, OK false or NEG-ERR
+    NOTICE = "notice"  # only a NOTICE before the deadline
     SILENT = "silent"
     DROPPED = "dropped"  # the connection ended
 
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):
-    """The fields of every exchange. `reason`: the relay's words, of CLOSED, NOTICE or the end.
+    """Fields that every exchange has.
 
-    `label`: the message that ended it, as the relay wrote it. `malformed`: what is wrong with each
-    frame that is not a valid message.
+    `reason` is the relay's text in CLOSED or NOTICE, or why the connection ended. `label` is the
+    type of the message that ended the exchange, as the relay wrote it. `malformed` has the error of
+    each frame that is not a valid message.
     """
 
     end: ExchangeEnd
@@ -46,7 +47,7 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def in_words(self) -> str:
-        """How the relay refused, as part of a sentence."""
+        """How the relay refused, as a part of a sentence."""
         match self.end:
             case ExchangeEnd.SILENT:
                 return "it does not answer"
@@ -59,15 +60,15 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_refused(self) -> bool:
-        """Whether the relay refused in the form of NIP-01: CLOSED with a prefix."""
+        """Whether the relay refused with CLOSED and a prefix, as NIP-01 describes."""
         shouted = self.reason.startswith("ERROR: ")
         return self.end is ExchangeEnd.CLOSED and bool(prefix(self.reason)) and not shouted
 
 
 class ReqExchange(Exchange, frozen=True, kw_only=True):
-    """The answer to a REQ. `events`: in the relay's order.
+    """Answer to a REQ, with `events` in the order in which the relay sent them.
 
-    `forged`: ids of events whose id or signature is invalid.
+    `forged`: ids of events with an invalid id or signature.
     """
 
     filters: tuple[Filter, ...] = ()
@@ -91,7 +92,7 @@ class ReqExchange(Exchange, frozen=True, kw_only=True):
 
 
 class CountExchange(Exchange, frozen=True, kw_only=True):
-    """The answer to a COUNT; `count` None: no number. `hll` is 256 raw registers."""
+    """Answer to a COUNT. `count` is None if there is no number. `hll` has 256 raw registers."""
 
     filters: tuple[Filter, ...] = ()
     count: int | None = None
@@ -102,7 +103,10 @@ class CountExchange(Exchange, frozen=True, kw_only=True):
 
 
 class NegExchange(Exchange, frozen=True, kw_only=True):
-    """A NIP-77 session: ids (hex) that only we have, and that only the relay has."""
+    """Result of a NIP-77 session.
+
+    `have`: ids (hex) that only the client has. `need`: ids (hex) that only the relay has.
+    """
 
     filter: Filter = Filter()
     have: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""Ask a relay to count what it has just served."""
+"""Ask a relay to count events that it has just served."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NO_SKETCH: Final = "none of the events that were read has a tag for which relay
 
 
 class CountCheck:
-    """Asks by COUNT, and by REQ for the true number."""
+    """Sends COUNT for the relay's number, and REQ for the true number."""
 
     def __init__(
         self, probe: Probe, findings: Findings, reader: ReadCheck, sample: RelaySample
@@ -46,9 +46,9 @@ class CountCheck:
         self._sample = sample
 
     async def run(self, *, listed: bool) -> None:
-        """Run every test of COUNT. `listed`: the document lists NIP-45.
+        """Run all tests of COUNT.
 
-        Raises NetworkError, Spent.
+        `listed`: the relay's document lists NIP-45. Raises NetworkError, CheckSpent.
         """
         first = await self._probe.count(Filter(authors=["0" * 63 + "1"], kinds=[1]))
         self._findings.add(judge.refused(first, listed=listed))
@@ -74,9 +74,10 @@ class CountCheck:
         self._findings.skip(why, "count.registers")
 
     async def _compare(self, filter: Filter, *, registers: bool = False) -> str:
-        """Count and read; repeat once if the two differ, as an event may have arrived in between.
+        """Count and read. Repeat once if the results differ, because an event may have arrived
+        meanwhile.
 
-        Returns why they cannot be compared, "" if they can.
+        Returns why the results cannot be compared, or "" if they can.
         """
         before = await self._whole(filter)
         if before is None:
@@ -99,7 +100,7 @@ class CountCheck:
         return reading if self._sample.is_whole(reading) else None
 
     def _filters(self) -> Iterator[Filter]:
-        """Return filters with every kind of condition that some events of the relay match."""
+        """Return filters with different conditions, all of which match some events of the relay."""
         events = self._sample.page.matching
         times = sorted({one.created_at for one in events})
         (author, kind), _ = Counter((one.pubkey, one.kind) for one in events).most_common()[-1]
@@ -112,7 +113,7 @@ class CountCheck:
         yield Filter(kinds=[kind], since=times[0], until=middle)
 
     def _sketched(self) -> Iterator[Filter]:
-        """Return filters with registers: one tag value that many of few events have."""
+        """Return filters with registers, each for the most frequent tag value of a kind."""
         for kind, name in _SKETCHED:
             events = [one for one in self._sample.page.matching if one.kind == kind]
             found = Counter(v for one in events for v in {*one.tag_values(name)} if len(v) == 64)
@@ -122,7 +123,7 @@ class CountCheck:
                     yield filter
 
     async def _union(self) -> None:
-        """Return two filters that share events, neither of which contains the other."""
+        """Test a COUNT with two filters that share events, neither of which contains the other."""
         filters = self._crossing()
         if filters is None:
             self._findings.skip("no two filters over its events overlap", "count.union")

@@ -1,4 +1,4 @@
-"""Ask a relay to compare what it has just served, by NIP-77."""
+"""Ask a relay to compare events that it has just served (NIP-77)."""
 
 from __future__ import annotations
 
@@ -25,15 +25,17 @@ if TYPE_CHECKING:
     from nostr_client.network.check.probe import Probe
 
 _PAGES: Final = 3
-"""Pages below the first that are read for one large comparison."""
+"""Pages after the first one that are read for a large comparison."""
 
 _SMALL: Final = 60
-"""Most events in the window of a session in which we have nothing."""
+"""Most events in the window of a session that begins without local events."""
 
 _IDS: Final = 50
 _FRAME_BYTES: Final = 40_000
-"""Bytes of the long message before hex: the size that a sync sends to a relay without a stated
-limit."""
+"""Bytes of the long message before hex.
+
+A sync sends messages of this size to a relay that states no limit.
+"""
 
 
 class Comparer:
@@ -48,11 +50,10 @@ class Comparer:
         self._sample = sample
 
     async def run(self, longest: int | None, *, listed: bool) -> None:
-        """Run the tests. `longest`: characters of a message that the relay says it accepts.
+        """Run the tests.
 
-        `listed`: the document lists NIP-77.
-
-        Raises NetworkError, Spent.
+        `longest`: characters of a message that the relay says it accepts. `listed`: the document
+        lists NIP-77. Raises NetworkError, CheckSpent.
         """
         small = await self._small()
         if small is None:
@@ -70,7 +71,7 @@ class Comparer:
         await self._forms(filter, longest)
 
     async def _small(self) -> tuple[Filter, Sequence[Event]] | None:
-        """A time window that was read to its end."""
+        """Return a time window, with its events, that was read to its end."""
         times = sorted({one.created_at for one in self._sample.page.matching}, reverse=True)
         inside = [at for at in times if at < self._probe.now() - RECENT]
         if not inside:
@@ -87,7 +88,7 @@ class Comparer:
             self._findings.add(judge.withheld(frozenset(beyond), served))
 
     async def _snapshot(self) -> None:
-        """Compare all events of some pages: omissions show that the relay's snapshot is capped."""
+        """Compare all events of some pages. Missing ids show that the relay caps its snapshot."""
         events = await self._pages()
         low, high = min(events.values()), max(events.values())
         inside = {key: at for key, at in events.items() if low < at or not self._sample.more}
@@ -114,7 +115,7 @@ class Comparer:
         return found
 
     async def _forms(self, filter: Filter, longest: int | None) -> None:
-        """Send an unknown version, an invalid message, and a long one."""
+        """Send an unknown version, an invalid message and a long message."""
         self._findings.add(judge.version(await self._probe.negotiate(filter, "62")))
         self._findings.add(judge.refusal(await self._probe.negotiate(filter, "61zz")))
         most = min(_FRAME_BYTES, (longest or 4 * _FRAME_BYTES) // 2 - 500)
@@ -131,7 +132,7 @@ def _sealed(events: dict[str, int]) -> Storage:
 
 
 def _long_message(size: int) -> bytes:
-    """Return a message that lists unknown ids, over everything."""
+    """Return a message that lists unknown ids over the whole time range."""
     count = size // 32
     ids = b"".join(sorted(hashlib.sha256(varint(n)).digest() for n in range(count)))
     everything = varint(0) + varint(0)  # the bound above all items

@@ -1,4 +1,4 @@
-"""Ask a relay for events: one page, what lies around it, and parts of it by other filters."""
+"""Ask a relay for events: one page, the events around the page, and parts of the page."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from nostr_client.network.check.probe import Probe
 
 PAGE: Final = 500
-"""Events of the page that every other answer is compared with."""
+"""Events of the page to which all other answers are compared."""
 
 _KINDS: Final = 3
-"""Kinds whose tags are looked up."""
+"""Kinds whose tags are tested."""
 
 _FEW: Final = 3
 _SOME: Final = 8
@@ -33,13 +33,13 @@ _NO_KIND: Final = 19_999
 _NOBODY: Final = "0" * 63 + "1"
 _NO_TAG: Final = {"#e": ["0" * 64]}
 _LONG_ID: Final = "nostr-tally.check_" + "0123456789" * 4 + "012345"
-"""64 characters, all of which NIP-01 allows."""
+"""A subscription id of 64 characters that NIP-01 allows."""
 
 
 class RelaySample(NamedTuple):
-    """What a relay served: its first page, and whether it has more.
+    """Events that a relay served: its first page, and whether the relay has more.
 
-    `cap`: frames of a full page. `events`: each valid event so far, by id.
+    `cap`: most events of a full page. `events`: each valid event received so far, by id.
     """
 
     page: ReqExchange
@@ -51,14 +51,14 @@ class RelaySample(NamedTuple):
         return len(self.page.events) if self.more else PAGE
 
     def is_whole(self, reading: ReqExchange) -> bool:
-        """Whether a reading certainly has every event that matches."""
+        """Return True if a reading certainly has every matching event."""
         if reading.end is not ExchangeEnd.ANSWERED or reading.forged or reading.malformed:
             return False
         return len(reading.events) < self.cap
 
 
 class ReadCheck:
-    """Asks by REQ and judges each answer; `known` grows with each answer."""
+    """Sends REQs and judges each answer. `known` collects the events of all answers."""
 
     def __init__(self, probe: Probe, findings: Findings) -> None:
         self.probe = probe
@@ -66,14 +66,17 @@ class ReadCheck:
         self.known: dict[str, Event] = {}
 
     async def read(self, *filters: Filter, sub_id: str = "") -> ReqExchange:
-        """Send one REQ. Raises NetworkError, Spent."""
+        """Send one REQ. Raises NetworkError, CheckSpent."""
         reading = await self.probe.read(*filters, sub_id=sub_id)
         self.findings.add_all(judge.each_answer(reading, self.probe.now()))
         self.known.update((one.id, one) for one in reading.matching)
         return reading
 
     async def sample(self) -> RelaySample | None:
-        """Return the first page and what lies around it; None if the relay serves nothing."""
+        """Return the first page and read the events around it.
+
+        Return None if the relay serves nothing.
+        """
         first = await self._first()
         if first.end is not ExchangeEnd.ANSWERED:
             self.findings.skip(f"a REQ was not answered: {first.in_words}", *tests_of("read"))
@@ -96,14 +99,15 @@ class ReadCheck:
         return RelaySample(first, more, self.known)
 
     async def _first(self) -> ReqExchange:
-        # Some relays send nothing for an empty filter, others nothing for one with only times.
+        # Some relays send nothing for an empty filter. Others send nothing for a filter with only
+        # times.
         first = await self.read(Filter(since=0, limit=PAGE))
         if first.end is ExchangeEnd.ANSWERED and not first.events and not self.probe.strays:
             first = await self.read(Filter(kinds=[1], limit=PAGE))
         return first
 
     async def parts(self, sample: RelaySample) -> None:
-        """Read parts of the page, by every condition that a filter has."""
+        """Read parts of the page with every condition that a filter can have."""
         events = sample.page.matching
         await self._by_conditions(sample, events)
         await self._by_absent()
@@ -116,7 +120,7 @@ class ReadCheck:
         await self._deleted()
 
     async def _by_conditions(self, sample: RelaySample, events: Sequence[Event]) -> None:
-        """Test that filters of authors, kinds and tags return what the page showed."""
+        """Test that filters of authors, kinds and tags return the events that the page contains."""
         author, kind = Counter((one.pubkey, one.kind) for one in events).most_common(1)[0][0]
         asked = [Filter(authors=[author], kinds=[kind], limit=PAGE)]
         for kind, _ in Counter(one.kind for one in events).most_common(_KINDS):
@@ -132,7 +136,7 @@ class ReadCheck:
             self.findings.add(judge.known_come("read.filter", reading, known, what))
 
     async def _by_absent(self) -> None:
-        """Read what no event has: a relay that ignores a condition sends what does not match."""
+        """Send filters that match no event. A relay that ignores a condition sends other events."""
         for one in (Filter(kinds=[_NO_KIND]), Filter(authors=[_NOBODY]), Filter(tags=_NO_TAG)):
             await self.read(one.replace(limit=_FEW))
 
@@ -142,7 +146,7 @@ class ReadCheck:
         self.findings.add(judge.known_come("read.ids", reading, ids, "do not come by their ids"))
 
     async def _seconds(self, events: Sequence[Event]) -> None:
-        """Test one second inside the page, with `since` and `until` together."""
+        """Test one second inside the page, with `since` and `until` in one filter."""
         inside = sorted({one.created_at for one in events})[1:-1]
         if not inside:
             self.findings.skip("its events are of too few seconds", "read.range")
@@ -158,7 +162,7 @@ class ReadCheck:
         self.findings.add(judge.seconds(second, both, wider, known))
 
     async def _small(self, events: Sequence[Event]) -> None:
-        """Test a limit that is smaller than what the relay holds."""
+        """Test a limit below the number of events that the relay has."""
         if len(events) < 2:
             self.findings.skip("it serves too few events", "read.limit", "read.order")
             return
@@ -167,7 +171,7 @@ class ReadCheck:
         self.findings.skip("its events are of one second", "read.order")
 
     async def _several(self, sample: RelaySample, events: Sequence[Event]) -> None:
-        """Test two filters with a second each."""
+        """Test a REQ with two filters of one second each."""
         seconds = sorted({one.created_at for one in events})
         if len(seconds) < 2:
             self.findings.skip("its events are of too few seconds", "read.union")
@@ -203,8 +207,10 @@ class ReadCheck:
 
 
 def rare_tag(events: Sequence[Event]) -> tuple[str, str] | None:
-    """Return a `p` or `e` tag value that few of these events have, so that one page can hold all of
-    them."""
+    """Return a `p` or `e` tag value that few of these events have.
+
+    One page can then hold all events with the value.
+    """
     found = Counter(
         (name, value)
         for one in events

@@ -1,8 +1,9 @@
-"""Write a few events of a key to a relay, see how the relay treats them, and delete them.
+"""Write a few events of a key to a relay, test how the relay treats them, and delete them.
 
-The events describe themselves: kind 30078 with a `d` tag of this check, kind 1 that expires within
-an hour, and one of an ephemeral kind. A second, fresh key signs a deletion that must have no
-effect. Relays keep deletion requests, so two of the key remain.
+The events say that they belong to a check. They are an event of kind 30078 with a `d` tag of this
+check, notes of kind 1 that expire within an hour, and an ephemeral event. A second, fresh key signs
+a deletion that must have no effect. Relays keep deletion requests, so two requests of the key
+remain.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 _EPHEMERAL: Final = 20_078
 _LASTS: Final = 3600
-"""Seconds after which a relay with NIP-40 drops our note."""
+"""Seconds after which a relay with NIP-40 drops the check's note."""
 
 _TEXT: Final = "a check of this relay by nostr-tally; the check deletes it"
 
@@ -55,10 +56,10 @@ class WriteCheck:
         self._d = f"nostr-tally-check-{name()}"
         self._written: list[Event] = []
         self.remaining: list[str] = []
-        """Ids of our deletion requests that the relay accepted."""
+        """Ids of the check's deletion requests that the relay accepted."""
 
     async def run(self) -> None:
-        """Write, read back, delete. Raises NetworkError, Spent."""
+        """Write events, read them back and delete them. Raises NetworkError, CheckSpent."""
         try:
             note = await self._stored()
             if note is not None:
@@ -70,7 +71,7 @@ class WriteCheck:
             await self._clean()
 
     async def _stored(self) -> Event | None:
-        """Return a note that the relay accepts and serves; None if it accepts none."""
+        """Publish a note. Return it if the relay accepts and serves it, else None."""
         note = await self._note(_TEXT, self._probe.now() + _LASTS)
         answer = await self._probe.publish(note)
         served = await self._by_id(note)
@@ -82,7 +83,7 @@ class WriteCheck:
         return None
 
     async def _refused(self, note: Event) -> None:
-        """Send the same note again, and one with another event's signature."""
+        """Send the same note again, then a note with the signature of another event."""
         self._findings.add(judge.repeated(await self._probe.publish(note)))
         other = await self._note(f"{_TEXT}.", self._probe.now() + _LASTS)
         forged = msgspec.structs.replace(other, sig=note.sig)
@@ -90,7 +91,7 @@ class WriteCheck:
         self._findings.add(judge.forged(answer, await self._by_id(forged)))
 
     async def _versions(self) -> None:
-        """Send the newer version first, then the older one."""
+        """Send the newer version of an event first, then the older version."""
         now = self._probe.now()
         newer, older = [await self._sign(APP_DATA, at, ("d", self._d)) for at in (now, now - 60)]
         answer = await self._probe.publish(newer)
@@ -103,7 +104,7 @@ class WriteCheck:
         self._findings.add(judge.older(await self._probe.read(asked), newer.id))
 
     async def _kept_by_none(self) -> None:
-        """Send an expired note, and an event of an ephemeral kind."""
+        """Send an expired note and an ephemeral event."""
         gone = await self._note(_TEXT, self._probe.now() - _LASTS)
         await self._probe.publish(gone)
         self._findings.add(judge.expired(await self._by_id(gone)))
@@ -113,7 +114,7 @@ class WriteCheck:
         self._written += [gone, passing]
 
     async def _deleted(self, note: Event) -> None:
-        """Send a stranger's deletion, then ours; then send the note once more."""
+        """Send another key's deletion, then the author's deletion, then the note again."""
         template = _deletion([note], self._probe.now())
         await self._probe.publish(KeySigner.generate().sign_now(template).event)
         self._findings.add(judge.foreign(await self._by_id(note), note.id))
@@ -128,13 +129,13 @@ class WriteCheck:
         self._findings.add(judge.deleted(served, again, counted))
 
     async def _clean(self) -> None:
-        """Ask the relay to delete all that it accepted."""
+        """Ask the relay to delete all events that it accepted."""
         if self._written:
             template = _deletion(self._written, self._probe.now() + 1)
             await self._request(template)
 
     async def _request(self, template: EventTemplate) -> Exchange:
-        """Publish a deletion request of our key; note it if the relay accepts it."""
+        """Publish a deletion request of the key, and note its id if the relay accepts it."""
         event = (await self._signer.sign(template)).event
         answer = await self._probe.publish(event)
         if answer.end is ExchangeEnd.ANSWERED:

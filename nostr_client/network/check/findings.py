@@ -1,4 +1,4 @@
-"""The result of a check of a relay: one outcome and one sentence for each test."""
+"""Hold the result of a relay check: one outcome and one sentence for each test."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class CheckOutcome(StrEnum):
     WRONG = "wrong"
     """The relay breaks a NIP, or its own document."""
     NOTED = "noted"
-    """A limit or a choice that the NIPs allow and that a client should know."""
+    """A limit or a choice that the NIPs allow, and that a client should know."""
     NOT_TESTED = "not tested"
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One test: `text` is a sentence about the relay, or the reason why it was not tested."""
+    """Result of one test. `text` is a sentence about the relay, or why the test did not run."""
 
     test: str
     outcome: CheckOutcome
@@ -75,14 +75,14 @@ TESTS: Final[dict[str, str]] = {
     "write.foreign": "a stranger's deletion deletes nothing",
     "write.deletion": "a deletion deletes, in REQ and COUNT, and the event does not come back",
 }
-"""Every test in the order of the report, with the behaviour of a correct relay."""
+"""Every test in the order of the report, with the correct behaviour."""
 
 
 class CheckReport(msgspec.Struct, frozen=True, kw_only=True):
-    """One relay at `at` (Unix seconds); a finding for each of `TESTS`, in that order.
+    """Report of one relay at `at` (Unix seconds), with a finding for each of `TESTS` in that order.
 
-    `requests`: messages that were sent, connections and documents included. `remaining`: ids of the
-    deletion requests (kind 5) that the check wrote; relays keep these.
+    `requests` is the number of messages sent, which includes connections and documents. `remaining`
+    has ids of the deletion requests (kind 5) that the check wrote. Relays keep these requests.
     """
 
     relay: str
@@ -115,13 +115,16 @@ _WEIGHT: Final = (
 
 
 class Findings:
-    """Collects findings; of several for one test the most severe stays, the first of equal ones."""
+    """Collects findings.
+
+    If a test has several findings, the most severe one stays. Of equal ones the first stays.
+    """
 
     def __init__(self) -> None:
         self.found: dict[str, Finding] = {}
 
     def add(self, finding: Finding | None) -> None:
-        """Add a finding; ignore None."""
+        """Add a finding. Ignores None."""
         if finding is None:
             return
         before = self.found.get(finding.test)
@@ -139,13 +142,16 @@ class Findings:
             self.add(Finding(test, CheckOutcome.NOT_TESTED, why))
 
     def all(self, why: str) -> tuple[Finding, ...]:
-        """Return a finding for every test; `why`: the reason for tests that did not run."""
+        """Return a finding for every test. `why` is the reason for tests that did not run."""
         lacking = {test: Finding(test, CheckOutcome.NOT_TESTED, why) for test in TESTS}
         return tuple((lacking | self.found)[test] for test in TESTS)
 
 
 def right(test: str) -> Finding:
-    """Make a finding of a relay that is right. Only a judge that saw what could be wrong may."""
+    """Make a finding of correct behaviour.
+
+    Only call it for an answer that could have shown a defect.
+    """
     return Finding(test, CheckOutcome.RIGHT, TESTS[test])
 
 

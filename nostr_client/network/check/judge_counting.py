@@ -1,4 +1,4 @@
-"""Judge answers to COUNT by the relay's own events: pure functions."""
+"""Judge answers to COUNT by the relay's own events. All functions are pure."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ OFFSETS: Final = range(8, 24)
 """The offsets that a filter can have (NIP-45)."""
 
 _FAR: Final = 0.35
-"""Relative error that an approximate count may have: five and a half standard errors."""
+"""Largest relative error of an approximate count: five and a half standard errors."""
 
 
 def refused(counted: CountExchange, *, listed: bool = True) -> Finding | None:
-    """How a COUNT was answered or refused. `listed`: the relay's document lists NIP-45.
+    """Judge how a COUNT was answered or refused.
 
-    A relay that does not list it need not know the message, and may answer in any way or not.
+    `listed`: the relay's document lists NIP-45. A relay that does not list NIP-45 may answer in any
+    way or not at all.
     """
     if counted.count is not None:
         return _warned(counted)
@@ -53,7 +54,7 @@ def _warned(counted: CountExchange) -> Finding | None:
 
 
 def exact(counted: CountExchange, events: Sequence[Event]) -> Finding | None:
-    """The count is the number of `events`, all that the relay serves for the filter."""
+    """Require the number of `events`, which are all events that the relay serves for the filter."""
     truth, count = len({one.id for one in events}), counted.count
     if count is None:
         return None
@@ -83,7 +84,10 @@ def _approximate(count: int, truth: int, asked: str) -> Finding:
 
 
 def limited(counted: CountExchange, truth: int) -> Finding | None:
-    """`limit` with a COUNT has no effect; `truth`: the number of events that match without it."""
+    """Require that `limit` does not change a count.
+
+    `truth`: the number of matching events without the limit.
+    """
     asked = counted.filters[0].limit
     if counted.count is None or asked is None:
         return None
@@ -95,8 +99,10 @@ def limited(counted: CountExchange, truth: int) -> Finding | None:
 
 
 def union(counted: CountExchange, each: Sequence[int], truth: int) -> Finding | None:
-    """Several filters count as their union; `each`: the events of each, `truth`: those of the
-    union."""
+    """Require the count of the union for several filters.
+
+    `each`: number of events of each filter. `truth`: number of events of the union.
+    """
     count = counted.count
     if count is None:
         return None
@@ -114,7 +120,7 @@ def union(counted: CountExchange, each: Sequence[int], truth: int) -> Finding | 
 
 
 def false_zero(given: CountExchange) -> Finding | None:
-    """An invalid filter gets no count."""
+    """Require that an invalid filter gets no count."""
     if given.count is not None:
         return wrong("count.zero", f"It counts {given.count} for an invalid filter.")
     if given.is_refused:
@@ -123,7 +129,7 @@ def false_zero(given: CountExchange) -> Finding | None:
 
 
 def registers(counted: CountExchange, events: Sequence[Event]) -> Finding | None:
-    """The registers match the authors of `events`, all that the relay serves."""
+    """Require the registers of the authors of `events`, which are all that the relay serves."""
     asked = counted.filters[0]
     offset = hll.offset(asked.to_dict())
     if counted.count is None or offset is None:

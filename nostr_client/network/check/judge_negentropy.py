@@ -1,4 +1,4 @@
-"""Judge NIP-77 sessions by what the relay serves: pure functions."""
+"""Judge NIP-77 sessions by the events that the relay serves. All functions are pure."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ VERSION: Final = b"\x61"
 
 
 def refused(compared: NegExchange, *, listed: bool = True) -> Finding | None:
-    """How a NEG-OPEN was answered or refused. `listed`: the relay's document lists NIP-77.
+    """Judge how a NEG-OPEN was answered or refused.
 
-    A relay that does not list it need not know the message, and may answer in any way or not.
+    `listed`: the relay's document lists NIP-77. A relay that does not list NIP-77 may answer in any
+    way or not at all.
     """
     if compared.end is ExchangeEnd.ANSWERED and not compared.malformed:
         return right("neg.answer") if compared.first else None
@@ -55,9 +56,9 @@ def _refusal(compared: NegExchange, listed: bool) -> Finding:
 
 
 def names(compared: NegExchange, events: Sequence[Event]) -> Finding | None:
-    """A session in which we have nothing names every event that the relay serves for the filter.
+    """Require a session without local events to name all `events`, which the relay serves.
 
-    `events`: all of them. `withheld` judges any further names.
+    `withheld` judges any further ids.
     """
     if compared.end is not ExchangeEnd.ANSWERED:
         return None
@@ -70,7 +71,7 @@ def names(compared: NegExchange, events: Sequence[Event]) -> Finding | None:
 
 
 def withheld(named: AbstractSet[str], served: ReqExchange) -> Finding | None:
-    """A REQ by ids returns every event that a session names."""
+    """Require that a REQ by ids returns every event that a session names."""
     lacking = named - served.ids
     if not lacking or served.end is not ExchangeEnd.ANSWERED:
         return None
@@ -78,7 +79,7 @@ def withheld(named: AbstractSet[str], served: ReqExchange) -> Finding | None:
 
 
 def snapshot(compared: NegExchange, events: Sequence[Event]) -> Finding | None:
-    """A session compares all of `events`, which we have and the relay serves."""
+    """Require that a session compares all of `events`, which both sides have."""
     if compared.end is not ExchangeEnd.ANSWERED or not events:
         return None
     lacking = [one for one in events if one.id in compared.have]
@@ -93,7 +94,7 @@ def snapshot(compared: NegExchange, events: Sequence[Event]) -> Finding | None:
 
 
 def version(compared: NegExchange) -> Finding | None:
-    """An unknown version is answered with the version that the relay supports."""
+    """Require the relay's own version as the answer to an unknown version."""
     if compared.end is ExchangeEnd.ANSWERED and compared.first == VERSION:
         return right("neg.version")
     if compared.end is ExchangeEnd.ANSWERED:
@@ -104,7 +105,7 @@ def version(compared: NegExchange) -> Finding | None:
 
 
 def refusal(given: Exchange) -> Finding | None:
-    """An invalid message ends the session with NEG-ERR."""
+    """Require NEG-ERR for an invalid message."""
     if given.label == "NEG-ERR":
         return right("neg.refusal")
     if given.label == "NEG-ERROR":
@@ -115,7 +116,7 @@ def refusal(given: Exchange) -> Finding | None:
 
 
 def frame(given: NegExchange, size: int) -> Finding | None:
-    """A message of `size` characters is accepted, or refused with a reason."""
+    """Require that a message of `size` characters is accepted, or refused with a reason."""
     if given.end is ExchangeEnd.ANSWERED:
         return noted("neg.frame", f"It takes messages of {size} characters.")
     if given.end in (ExchangeEnd.CLOSED, ExchangeEnd.NOTICE):

@@ -1,4 +1,4 @@
-"""Judge answers to REQ: pure functions from answers to findings."""
+"""Judge answers to REQ. All functions are pure."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from nostr_client.network.check.answers import Exchange, ReqExchange
 
 RECENT: Final = 60
-"""Seconds before the check in which an event may still have arrived while it ran."""
+"""Seconds before the check in which an event may still arrive during the check."""
 
 
 def each_answer(reading: ReqExchange, now: int) -> list[Finding | None]:
-    """Rules for every answer to a REQ."""
+    """Apply the rules for every answer to a REQ."""
     return [
         answer(reading),
         frames(reading),
@@ -39,7 +39,7 @@ def each_answer(reading: ReqExchange, now: int) -> list[Finding | None]:
 
 
 def answer(reading: Exchange) -> Finding | None:
-    """A REQ ends by EOSE."""
+    """Require EOSE at the end of a REQ."""
     if reading.end is ExchangeEnd.ANSWERED:
         return right("read.answer")
     if reading.end is ExchangeEnd.CLOSED:
@@ -48,7 +48,7 @@ def answer(reading: Exchange) -> Finding | None:
 
 
 def frames(reading: Exchange) -> Finding | None:
-    """Every frame is a message."""
+    """Require that every frame is a valid message."""
     if not reading.malformed:
         return right("read.frames") if reading.end is ExchangeEnd.ANSWERED else None
     many = plural(len(reading.malformed), "frame")
@@ -56,7 +56,7 @@ def frames(reading: Exchange) -> Finding | None:
 
 
 def matches(reading: ReqExchange) -> Finding | None:
-    """Only events that match come."""
+    """Require that only matching events come."""
     strange = [e for e in reading.events if not any(f.matches(e) for f in reading.filters)]
     if not strange:
         return None
@@ -66,7 +66,7 @@ def matches(reading: ReqExchange) -> Finding | None:
 
 
 def signatures(reading: ReqExchange) -> Finding | None:
-    """Ids and signatures are valid."""
+    """Require valid ids and signatures."""
     if not reading.forged:
         return right("read.signatures") if reading.events else None
     return wrong(
@@ -76,7 +76,7 @@ def signatures(reading: ReqExchange) -> Finding | None:
 
 
 def repeats(reading: ReqExchange) -> Finding | None:
-    """No event comes twice."""
+    """Require that no event comes twice."""
     twice = sum(times > 1 for times in Counter(one.id for one in reading.events).values())
     if not twice:
         return right("read.repeats") if reading.events else None
@@ -86,7 +86,7 @@ def repeats(reading: ReqExchange) -> Finding | None:
 
 
 def limit(reading: ReqExchange) -> Finding | None:
-    """No more events come than the limit says."""
+    """Require no more events than the limit."""
     if len(reading.filters) != 1 or reading.filters[0].limit is None:
         return None
     most = reading.filters[0].limit
@@ -97,7 +97,7 @@ def limit(reading: ReqExchange) -> Finding | None:
 
 
 def order(reading: ReqExchange) -> Finding | None:
-    """The newest event comes first (NIP-01)."""
+    """Require the newest event first (NIP-01)."""
     times = [one.created_at for one in reading.matching]
     if len(reading.filters) != 1 or reading.filters[0].limit is None or len(set(times)) < 2:
         return None
@@ -109,7 +109,7 @@ def order(reading: ReqExchange) -> Finding | None:
 
 
 def expired(reading: ReqExchange, now: int) -> Finding | None:
-    """Events that expired before the check began do not come (NIP-40)."""
+    """Require that events which expired before the check do not come (NIP-40)."""
     ends = [end for one in reading.matching if (end := expiration(one)) is not None]
     gone = sum(end < now - RECENT for end in ends)
     if not ends:
@@ -120,7 +120,7 @@ def expired(reading: ReqExchange, now: int) -> Finding | None:
 
 
 def versions(reading: ReqExchange) -> Finding | None:
-    """One version of each replaceable or addressable event comes."""
+    """Require one version of each replaceable or addressable event."""
     found: Counter[Coordinate] = Counter()
     for event in {one.id: one for one in reading.matching}.values():
         if (d := d_of(event)) is not None:
@@ -136,7 +136,10 @@ def versions(reading: ReqExchange) -> Finding | None:
 
 
 def newest(page: ReqExchange, above: ReqExchange, now: int) -> Finding | None:
-    """A page has the newest events; `above`: what the relay has from its newest second on."""
+    """Require the newest events on a page.
+
+    `above`: the relay's events from the page's newest second on.
+    """
     stamps = [one.created_at for one in page.matching]
     old = [one for one in above.matching if one.created_at < now - RECENT]
     more = [one for one in old if stamps and one.created_at > max(stamps)]
@@ -147,7 +150,10 @@ def newest(page: ReqExchange, above: ReqExchange, now: int) -> Finding | None:
 
 
 def page(first: ReqExchange, rest: ReqExchange) -> Finding | None:
-    """How many events one REQ returns; `rest`: what the relay has at and below the oldest."""
+    """Report how many events one REQ returns.
+
+    `rest`: the relay's events at and below the page's oldest second.
+    """
     asked = first.filters[0].limit
     more = rest.ids - first.ids
     if asked is None or not first.events:
@@ -161,7 +167,7 @@ def page(first: ReqExchange, rest: ReqExchange) -> Finding | None:
 
 
 def hint(first: ReqExchange, rest: ReqExchange) -> Finding | None:
-    """EOSE describes the rest correctly (NIP-67)."""
+    """Require that EOSE describes the rest of the events correctly (NIP-67)."""
     more = bool(rest.ids - first.ids)
     if first.hint is None:
         return noted("read.hint", "It says nothing at EOSE of what it did not send (NIP-67).")
@@ -175,7 +181,7 @@ def hint(first: ReqExchange, rest: ReqExchange) -> Finding | None:
 def known_come(
     test: str, reading: ReqExchange, expected: Collection[str], what: str
 ) -> Finding | None:
-    """Events that the relay sent before also come for another filter that they match."""
+    """Require that events which the relay sent before also come for another matching filter."""
     if not expected:
         return untested(test, "it serves no event by which this can be tested")
     if reading.end is not ExchangeEnd.ANSWERED:
@@ -189,7 +195,10 @@ def known_come(
 def seconds(
     second: int, both: ReqExchange, wider: Mapping[str, ReqExchange], known: Collection[str]
 ) -> Finding | None:
-    """`since` and `until` include their second; `wider`: readings with one end moved by one."""
+    """Require that `since` and `until` include their second.
+
+    `wider`: readings with one end moved by one second.
+    """
     if both.end is not ExchangeEnd.ANSWERED or not known:
         return None
     if set(known) <= both.ids:
@@ -201,7 +210,10 @@ def seconds(
 
 
 def exactly(reading: ReqExchange, page_events: Sequence[Event]) -> Finding | None:
-    """A small limit is filled, with the newest; `page_events`: those of the first page."""
+    """Require that a small limit is filled with the newest events.
+
+    `page_events`: the events of the first page.
+    """
     most = reading.filters[0].limit or 0
     if reading.end is not ExchangeEnd.ANSWERED or len(page_events) <= most:
         return None
@@ -215,14 +227,14 @@ def exactly(reading: ReqExchange, page_events: Sequence[Event]) -> Finding | Non
 
 
 def long_id(reading: Exchange) -> Finding | None:
-    """A subscription id of 64 characters is accepted (NIP-01)."""
+    """Require that a subscription id of 64 characters is accepted (NIP-01)."""
     if reading.end is ExchangeEnd.ANSWERED:
         return right("read.id")
     return wrong("read.id", f"A subscription id of 64 characters: {reading.in_words}.")
 
 
 def refusal(given: Exchange) -> Finding | None:
-    """An invalid filter is refused by CLOSED with a prefix."""
+    """Require CLOSED with a prefix for an invalid filter."""
     if given.end is ExchangeEnd.ANSWERED:
         return wrong("read.refusal", "It answers an invalid filter as if it were valid.")
     if given.is_refused:
@@ -237,7 +249,10 @@ def _form(given: Exchange) -> str:
 
 
 def deleted(deletions: Iterable[Event], served: ReqExchange) -> Finding | None:
-    """Events that their author deleted do not come; `served`: a REQ for the deleted ids."""
+    """Require that events which their author deleted do not come.
+
+    `served`: the answer to a REQ for the deleted ids.
+    """
     asked: dict[str, list[Event]] = {}
     for one in deletions:
         for gone in deletion(one).ids:
@@ -259,7 +274,7 @@ def _own(event: Event, asked: Mapping[str, Sequence[Event]]) -> bool:
 
 
 def strays(late: Collection[str], first: ReqExchange) -> Finding | None:
-    """Stored events come before EOSE. `late`: ids of events for requests that were over."""
+    """Require stored events before EOSE. `late`: ids of events for requests that had ended."""
     if len(late) < 3:
         return None
     text = f"{plural(len(late), 'event')} came after the EOSE, or for no request."
@@ -267,7 +282,10 @@ def strays(late: Collection[str], first: ReqExchange) -> Finding | None:
 
 
 def stated_page_limit(said: int, first: ReqExchange, more: bool) -> Finding | None:
-    """The page limit of the NIP-11 document is the relay's; `more`: it has more than it sent."""
+    """Require the relay's true page limit in its NIP-11 document.
+
+    `more`: the relay has more events than it sent.
+    """
     asked, sent = first.filters[0].limit or 0, len(first.events)
     if sent > said:
         return wrong("document.limits", f"It says `max_limit` {said} and sends {sent}.")

@@ -1,4 +1,4 @@
-"""Judge what a relay says of itself: its document, its clock and its AUTH. Pure functions."""
+"""Judge a relay's document, clock and AUTH. All functions are pure."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from nostr_client.network.check.answers import Exchange
 
 _OFF: Final = 60.0
-"""Seconds that a clock may be off: relays refuse events with an error of a few minutes."""
+"""Seconds that a clock may be wrong. Relays refuse events with an error of a few minutes."""
 
 SHOWN: Final = {45: ("count.answer", "COUNT"), 77: ("neg.answer", "negentropy")}
-"""NIPs that a check covers, by the test that shows them."""
+"""NIPs that a check covers, with the test that shows each one."""
 
 
 def form(info: RelayInfo) -> Finding | None:
-    """The fields of the document have the right types."""
+    """Require the right types of the document's fields."""
     if info == RelayInfo():
         return untested("document.form", "its document says nothing")
     if not info.warnings:
@@ -31,7 +31,7 @@ def form(info: RelayInfo) -> Finding | None:
 
 
 def nips(info: RelayInfo, found: Mapping[str, Finding]) -> Finding | None:
-    """The document lists the NIPs that the relay shows. `found`: the findings by test."""
+    """Require that the document lists the NIPs that the relay shows. `found`: findings by test."""
     false, more, tested = [], [], 0
     for nip, (test, name) in SHOWN.items():
         one = found.get(test)
@@ -55,7 +55,10 @@ def nips(info: RelayInfo, found: Mapping[str, Finding]) -> Finding | None:
 
 
 def wants_auth(info: RelayInfo, wanted: bool, served: bool) -> Finding | None:
-    """`auth_required` is correct. `wanted`: it asked for AUTH; `served`: it served without AUTH."""
+    """Require a true `auth_required`.
+
+    `wanted`: the relay asked for AUTH. `served`: the relay served events without AUTH.
+    """
     said = info.limitation.auth_required
     if said and served and not wanted:
         return wrong("document.auth", "It says `auth_required` and serves without AUTH.")
@@ -69,7 +72,7 @@ def wants_auth(info: RelayInfo, wanted: bool, served: bool) -> Finding | None:
 
 
 def clock(said: float, now: float) -> Finding | None:
-    """The relay's clock is right; both times in Unix seconds."""
+    """Require a correct clock. Both times are Unix seconds."""
     off = said - now
     if abs(off) <= _OFF:
         return right("clock")
@@ -78,7 +81,10 @@ def clock(said: float, now: float) -> Finding | None:
 
 
 def spelling(tried: Mapping[str, Exchange | None]) -> Finding | None:
-    """AUTH is accepted for each spelling of the URL. None in `tried`: no challenge came."""
+    """Require that AUTH is accepted for each spelling of the URL.
+
+    None in `tried` means that no challenge came.
+    """
     answers = {url: one for url, one in tried.items() if one is not None}
     taken = [url for url, one in answers.items() if one.end is ExchangeEnd.ANSWERED]
     refused = [url for url in answers if url not in taken]

@@ -1,4 +1,4 @@
-"""Judge how a relay treated the events that a check wrote: pure functions."""
+"""Judge how a relay treated the events that a check wrote. All functions are pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def stored(answer: Exchange, served: ReqExchange, event_id: str) -> Finding | None:
-    """An event that the relay accepted comes back."""
+    """Require that an accepted event comes back."""
     if answer.end is ExchangeEnd.CLOSED:
         return noted("write.stored", f"It refuses our event: {answer.reason!r}.")
     if answer.end is not ExchangeEnd.ANSWERED:
@@ -23,7 +23,7 @@ def stored(answer: Exchange, served: ReqExchange, event_id: str) -> Finding | No
 
 
 def forged(answer: Exchange, served: ReqExchange) -> Finding | None:
-    """An event with an invalid signature is refused."""
+    """Require that an event with an invalid signature is refused."""
     if served.events:
         return wrong("write.forged", "It accepts an event whose signature is invalid.")
     if answer.end is ExchangeEnd.ANSWERED:
@@ -34,14 +34,14 @@ def forged(answer: Exchange, served: ReqExchange) -> Finding | None:
 
 
 def repeated(answer: Exchange) -> Finding | None:
-    """An event that the relay already has gets OK true (NIP-01)."""
+    """Require OK true for an event that the relay already has (NIP-01)."""
     if answer.end is ExchangeEnd.ANSWERED:
         return right("write.repeated")
     return wrong("write.repeated", f"An event that it has already: {answer.in_words}.")
 
 
 def older(served: ReqExchange, newer: str) -> Finding | None:
-    """Only the newer version of an addressable event stays."""
+    """Require that only the newer version of an addressable event stays."""
     if served.ids == {newer}:
         return right("write.versions")
     if not served.ids:
@@ -50,21 +50,21 @@ def older(served: ReqExchange, newer: str) -> Finding | None:
 
 
 def expired(served: ReqExchange) -> Finding | None:
-    """An event that expired before it was sent does not come (NIP-40)."""
+    """Require that an event which expired before it was sent does not come (NIP-40)."""
     if not served.events:
         return right("write.expired") if served.end is ExchangeEnd.ANSWERED else None
     return wrong("write.expired", "It stores and serves an event that had expired (NIP-40).")
 
 
 def ephemeral(served: ReqExchange) -> Finding | None:
-    """An ephemeral event is not stored (NIP-01)."""
+    """Require that an ephemeral event is not stored (NIP-01)."""
     if not served.events:
         return right("write.ephemeral") if served.end is ExchangeEnd.ANSWERED else None
     return wrong("write.ephemeral", "It stores an event of an ephemeral kind.")
 
 
 def foreign(served: ReqExchange, event_id: str) -> Finding | None:
-    """A deletion by another key has no effect (NIP-09)."""
+    """Require that a deletion by another key has no effect (NIP-09)."""
     if event_id in served.ids:
         return right("write.foreign")
     if served.end is not ExchangeEnd.ANSWERED:
@@ -75,7 +75,10 @@ def foreign(served: ReqExchange, event_id: str) -> Finding | None:
 def deleted(
     served: ReqExchange, again: ReqExchange, counted: CountExchange | None
 ) -> Finding | None:
-    """A deleted event is gone. `again`: after it was sent once more; `counted`: its COUNT."""
+    """Require that a deleted event is gone.
+
+    `again`: the answer after the event was sent again. `counted`: the answer to a COUNT.
+    """
     if served.events:
         return wrong("write.deletion", "It serves an event that its author deleted (NIP-09).")
     if again.events:

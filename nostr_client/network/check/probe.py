@@ -1,7 +1,8 @@
-"""Talk to one relay in single exchanges, frame by frame, within a budget of messages.
+"""Send single requests to one relay, frame by frame, within a budget of messages.
 
-`Relay` repairs what relays do wrong. A check has to see it, so the probe reads frames itself.
-Exchanges run one after the other; the probe connects again if the relay drops the connection.
+`Relay` corrects the mistakes of relays. A check must see these mistakes, so the probe reads frames
+itself. Exchanges run one after the other. The probe connects again if the relay drops the
+connection.
 """
 
 from __future__ import annotations
@@ -39,16 +40,16 @@ if TYPE_CHECKING:
     from nostr_client.network.transport import Transport, WebSocket
 
 MOST: Final = 200
-"""Messages of one check, connections and the document included."""
+"""Most messages of one check, which include connections and the document."""
 
 _MOST_FRAMES: Final = 5_000
-"""Frames of one exchange: ten times the largest page that is requested."""
+"""Most frames of one exchange: ten times the largest page that is requested."""
 
 _MOST_ROUNDS: Final = 24
-"""Rounds of a NIP-77 session over some thousands of ids; an honest one has four."""
+"""Most rounds of a NIP-77 session over some thousands of ids. A correct relay needs four."""
 
 _CONNECTIONS: Final = 8
-"""Connections of one check: a relay that drops more of them cannot be checked."""
+"""Most connections of one check. A relay that drops more connections cannot be checked."""
 
 _FRAME: Final = 50_000
 """Bytes of our negentropy messages before hex, as in a sync."""
@@ -57,11 +58,14 @@ AnswerT = TypeVar("AnswerT", bound=Exchange)
 
 
 class CheckSpent(Exception):
-    """The check has spent its budget of messages."""
+    """Raised if the check has spent its budget of messages."""
 
 
 class _Frame(NamedTuple):
-    """One frame: the message, None if invalid; `label` is the relay's word for it."""
+    """One frame.
+
+    `message` is None if it is invalid. `label` is the message type that the relay wrote.
+    """
 
     message: wire.RelayMessage | None
     label: str
@@ -69,7 +73,7 @@ class _Frame(NamedTuple):
 
 
 class RawExchange(NamedTuple):
-    """What arrived for one message. `final`: the frame that ended it."""
+    """Frames that arrived for one message. `final` is the frame that ended the exchange."""
 
     frames: list[_Frame]
     end: ExchangeEnd
@@ -87,7 +91,7 @@ class RawExchange(NamedTuple):
         return tuple(one.text for one in self.frames if one.message is None)
 
     def about(self) -> dict[str, Any]:
-        """The fields that every answer has."""
+        """Return the fields that every answer has."""
         label = "" if self.final is None else self.final.label
         return {
             "end": self.end,
@@ -99,10 +103,10 @@ class RawExchange(NamedTuple):
 
 
 class Probe:
-    """See the module. `address` is dialled; `wait`: seconds of silence that end an exchange.
+    """Sends requests to `address`, as the module describes. Close it last.
 
-    `signer` answers AUTH if the relay refuses without; None: nobody does. `now` gives Unix seconds.
-    Close it last.
+    `wait`: seconds of silence that end an exchange. `signer` answers AUTH if the relay requires
+    AUTH. With None, nothing answers AUTH. `now` returns Unix seconds.
     """
 
     def __init__(
@@ -119,10 +123,10 @@ class Probe:
         self.address = address
         self.asked = 0
         self.date: tuple[float, float] | None = None
-        """The relay's clock in the handshake, and ours, both in Unix seconds."""
+        """The relay's clock in the handshake, and the local clock, both in Unix seconds."""
         self.challenge: str | None = None
         self.strays: list[str] = []
-        """What is wrong with frames that belong to no request."""
+        """Ids of events that belong to no request."""
         self.signer = signer
         self.wanted_auth = False
         """Whether the relay refused something until AUTH."""
@@ -138,13 +142,13 @@ class Probe:
         self._ended: str | None = None
 
     def now(self) -> int:
-        """Unix seconds."""
+        """Return Unix seconds."""
         return int(self._now())
 
     # Lifetime.
 
     async def connect(self) -> None:
-        """Connect if there is no connection. Raises NetworkError, CheckSpent."""
+        """Connect if no connection is open. Raises NetworkError, CheckSpent."""
         if self._socket is not None:
             return
         if self._connections >= _CONNECTIONS:
@@ -158,7 +162,7 @@ class Probe:
             self.date = socket.date, self._now()
 
     async def reconnect(self, address: str | None = None) -> None:
-        """Connect again, to another spelling if one is given. Raises NetworkError, CheckSpent."""
+        """Connect again, to `address` if it is given. Raises NetworkError, CheckSpent."""
         await self.close()
         self.address = address or self.address
         await self.connect()
@@ -177,7 +181,7 @@ class Probe:
     # Exchanges.
 
     async def read(self, *filters: Filter, sub_id: str = "") -> ReqExchange:
-        """Ask for stored events. Raises NetworkError, CheckSpent; safe to cancel."""
+        """Ask for stored events. Raises NetworkError, CheckSpent. Safe to cancel."""
         sub_id = sub_id or self._new_id("r")
         raw = await self._authorized(wire.Req(sub_id, filters).to_json(), sub_id, wire.Eose)
         if raw.end is ExchangeEnd.ANSWERED:
@@ -194,7 +198,7 @@ class Probe:
         )
 
     async def count(self, *filters: Filter) -> CountExchange:
-        """Ask for a count. Raises NetworkError, CheckSpent; safe to cancel."""
+        """Ask for a count. Raises NetworkError, CheckSpent. Safe to cancel."""
         return await self._count(filters, [one.to_dict() for one in filters])
 
     async def count_raw(self, filter: dict[str, object]) -> CountExchange:
@@ -219,7 +223,7 @@ class Probe:
         )
 
     async def compare(self, filter: Filter, storage: Storage) -> NegExchange:
-        """Run one NIP-77 session to its end. Raises NetworkError, CheckSpent; safe to cancel."""
+        """Run one NIP-77 session to its end. Raises NetworkError, CheckSpent. Safe to cancel."""
         sub_id, engine = self._new_id("n"), Initiator(storage, frame_limit=_FRAME)
         text = wire.NegOpen(sub_id, filter, engine.initiate()).to_json()
         have: set[str] = set()
@@ -269,12 +273,18 @@ class Probe:
         return Exchange(**raw.about())
 
     async def publish(self, event: Event) -> Exchange:
-        """Publish an event; ANSWERED: the relay says that it has it. Raises as `read`."""
+        """Publish an event.
+
+        ANSWERED means that the relay says it has the event. Raises as `read` does.
+        """
         raw = await self._authorized(wire.Publish(event).to_json(), event.id, wire.Ok)
         return Exchange(**raw.about())
 
     async def authenticate(self, signer: Signer) -> Exchange | None:
-        """Answer the challenge; None if the relay sent none. Raises NetworkError, CheckSpent."""
+        """Answer the challenge.
+
+        Return None if the relay sent none. Raises NetworkError, CheckSpent.
+        """
         if self.challenge is None:
             await self._gather(lambda frame: isinstance(frame.message, wire.AuthChallenge))
         if self.challenge is None:
@@ -288,7 +298,10 @@ class Probe:
     # Frames.
 
     async def _authorized(self, text: str, request_id: str, answers: type) -> RawExchange:
-        """Run one exchange; repeat it after AUTH if required and possible."""
+        """Run one exchange.
+
+        Repeat it after AUTH if the relay requires AUTH and a signer is given.
+        """
         raw = await self._exchange(text, request_id, answers)
         if classify(raw.reason) is not Reason.AUTH_REQUIRED or raw.end is ExchangeEnd.ANSWERED:
             return raw
@@ -307,7 +320,7 @@ class Probe:
     async def _gather(
         self, is_final: Callable[[_Frame], bool], request_id: str = ""
     ) -> RawExchange:
-        """Read frames until the final one, until silence, or until the connection ends."""
+        """Read frames until the final one, a silence, or the end of the connection."""
         frames: list[_Frame] = []
         while len(frames) < _MOST_FRAMES:
             try:
@@ -358,7 +371,7 @@ class Probe:
             self._budget.refused(asyncio.get_running_loop().time())
 
     async def _send(self, text: str, *, connect: bool = False) -> None:
-        """Send one message; reconnect first only if `connect` says so."""
+        """Send one message. Connect first only if `connect` is True."""
         if connect:
             await self.connect()
         if self._socket is None:
@@ -429,7 +442,7 @@ def _ended(frames: list[_Frame], final: _Frame) -> RawExchange:
 def _turn(
     engine: Initiator, message: bytes, have: set[str], need: set[str]
 ) -> tuple[str, bytes | None]:
-    """Process one answer; return what is wrong with it, and the next message."""
+    """Process one answer. Return an error or "", and the next message or None."""
     try:
         round_ = engine.reconcile(message)
     except NegentropyError as error:
@@ -440,7 +453,7 @@ def _turn(
 
 
 async def _forged(events: Sequence[Event]) -> frozenset[str]:
-    """Return ids of the invalid events, checked in a thread."""
+    """Return ids of the invalid events. Verifies in a thread."""
     if not events:
         return frozenset()
     results = await asyncio.to_thread(verify_many, events)

@@ -38,7 +38,7 @@ WAIT: Final = 10.0
 """Seconds of silence after which a request counts as unanswered."""
 
 _JSON: Final = (b"{", b"[")
-"""The first characters of JSON: other text is a page for people, from a relay without NIP-11."""
+"""First characters of JSON. Other text is a web page of a relay without NIP-11."""
 
 
 async def check_relay(
@@ -52,12 +52,12 @@ async def check_relay(
     now: Callable[[], float] = time.time,
     budgets: Budgets | None = None,
 ) -> CheckReport:
-    """Check one relay; return a finding for each test, "not tested" included.
+    """Check one relay and return a finding for each test, also for tests that did not run.
 
-    `signer` answers AUTH if the relay asks for it; `write`: a few events of that key are written
-    and deleted again; the deletion requests remain there. `wait`: seconds of silence that end a
-    request. `most`: messages at most. Raises InvalidRelayURL, and NetworkError if no connection can
-    be made. Safe to cancel.
+    `signer` answers AUTH if the relay asks for it. With `write`, the check writes a few events of
+    that key and deletes them. The deletion requests remain on the relay. `wait`: seconds of silence
+    that end a request. `most`: most messages. Raises InvalidRelayURL, and NetworkError if no
+    connection can be made. Safe to cancel.
     """
     options = options or Options()
     transport = Transport(options)
@@ -86,7 +86,7 @@ async def check_relay(
 
 
 class _Check:
-    """One check; `why`: the reason for tests that did not run."""
+    """One check. `why` is the reason for tests that did not run."""
 
     def __init__(self, probe: Probe) -> None:
         self._probe = probe

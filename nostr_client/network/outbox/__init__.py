@@ -1,7 +1,8 @@
-"""Chooses the relays for a target (NIP-65): lists, bounds, refusals, and a cover of many targets.
+"""Choose the relays for a target (NIP-65).
 
-A target and indexers enter; relays leave, with the reason of each that is refused. What relays
-showed so far (`evidence`) orders them. Start with `finding`, then `choose`.
+The package takes a target and indexers. It returns relays, with the reason for each refused relay.
+Bounds limit how many relays it returns, and many targets share relays. Earlier answers of relays
+(`evidence`) order them. Start with `finding`, then read `choose`.
 """
 
 from __future__ import annotations

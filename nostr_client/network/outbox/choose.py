@@ -1,7 +1,8 @@
-"""Which of the relays that others name are asked: bounds, refusals, and a cover of many targets.
+"""Choose which relays to ask among those that other people name. Pure.
 
-Pure. What the user names is never refused here, apart from the user's own deny list. Evidence about
-relays (`evidence`) breaks ties of the cover, and orders what is added to it.
+The functions bound the number of relays, refuse some, and find few relays that serve many targets.
+A relay that the user names is refused only by the user's own deny list. Evidence about relays
+(`evidence`) breaks ties, and orders added relays.
 """
 
 from __future__ import annotations
@@ -30,12 +31,13 @@ _EMPTY: Final[Mapping[str, Any]] = MappingProxyType({})
 def greedy_cover(
     wanted: Mapping[str, Sequence[str]], *, per_target: int, most_relays: int | None = None
 ) -> dict[str, tuple[str, ...]]:
-    """For each target at most `per_target` of the relays that it wants, few different ones in all.
+    """Give each target at most `per_target` of its wanted relays, with few different relays in all.
 
-    Every target gets one relay before any gets its second, and so on: relays in use already come
-    first, then the relay that most targets still lack, of equals the one further in front in
-    their lists, then by URL. `most_relays` bounds the different relays; a target that none of them
-    serves gets (). The order of the targets does not matter.
+    Every target gets one relay before any target gets a second one, and so on. Relays in use come
+    first. Then comes the relay that most targets still lack. Of equal relays, the one that is
+    nearer to the front of the targets' lists comes first, then the order is by URL. `most_relays`
+    bounds the different relays. A target that none of them serves gets (). The order of the targets
+    does not matter.
     """
     given: dict[str, list[str]] = {target: [] for target in wanted}
     used: set[str] = set()
@@ -49,7 +51,7 @@ def greedy_cover(
 def _share(
     lacking: Mapping[str, Sequence[str]], given: dict[str, list[str]], used: set[str]
 ) -> dict[str, Sequence[str]]:
-    """Give each target a relay that is in use already; those left that could take another one."""
+    """Give each target a relay that is already in use. Return the targets that need a new one."""
     left: dict[str, Sequence[str]] = {}
     for target, urls in lacking.items():
         fresh = [url for url in urls if url not in given[target]]
@@ -67,7 +69,7 @@ def _take_new(
     used: set[str],
     most_relays: int | None,
 ) -> None:
-    """Bring new relays into use until every target has one more."""
+    """Add new relays until every target has one more."""
     serving = _serving(left)
     while serving and (most_relays is None or len(used) < most_relays):
         best = min(serving, key=lambda url: (-len(serving[url]), _places(url, serving, left), url))
@@ -78,7 +80,7 @@ def _take_new(
 
 
 def _serving(left: Mapping[str, Iterable[str]]) -> dict[str, set[str]]:
-    """For each relay the targets that want it."""
+    """Return for each relay the targets that want it."""
     serving: dict[str, set[str]] = {}
     for target, urls in left.items():
         for url in urls:
@@ -95,7 +97,7 @@ def _forget(target: str, urls: Iterable[str], serving: dict[str, set[str]]) -> N
 
 
 def _places(url: str, serving: Mapping[str, set[str]], left: Mapping[str, Sequence[str]]) -> int:
-    """How far back a relay stands in the lists of those who want it, summed."""
+    """Return the sum of a relay's positions in the lists of the targets that want it."""
     return sum(left[target].index(url) for target in serving[url])
 
 
@@ -163,11 +165,11 @@ class RelayChoice:
 
 
 class ChosenRelays(msgspec.Struct, frozen=True, kw_only=True):
-    """The relays for one target, normalised, the user's own first.
+    """Relays for one target, normalised, with the user's own relays first.
 
-    `strangers` are those of them that only the target's list names: connect to these with
-    addresses checked (`relay_url.is_public`). `refused` says why others were not taken. `why`: a
-    sentence about which step failed, where no relay was found.
+    `strangers` are the relays that only other people name. Check their addresses when you connect
+    (`relay_url.is_public`). `refused` has the reason for each refused relay. If no relay was found,
+    `why` is a sentence about the step that failed.
     """
 
     relays: tuple[str, ...]
@@ -177,7 +179,7 @@ class ChosenRelays(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def lack(self) -> str:
-        """What to say of a target without relays; empty where it has some."""
+        """Why a target has no relays, or "" if it has some."""
         if self.relays:
             return ""
         return f"no relay to ask: {self.why or 'the deny list holds all of them'}"
@@ -192,11 +194,11 @@ def choose(
     current: Collection[str] = (),
     turn: bool = False,
 ) -> ChosenRelays:
-    """The relays of one target from the relays that its author's list names, best first.
+    """Choose the relays of one target from the relays that its author's list names, best first.
 
-    `named` are normalised URLs, as `parse_relay_list` gives them. `also`: others that may have what
-    is asked; they get the places that `named` leaves free. `evidence`, `current` and `turn` as for
-    `rank`; without them the order of the list decides.
+    `named` are normalised URLs, as `parse_relay_list` returns them. `also` are other relays that
+    may have the wanted events. They fill the places that `named` leaves free. `rank` describes
+    `evidence`, `current` and `turn`. Without them the order of the list decides.
     """
     own = [url for url in choice.own if not choice.denies(url)]
     taken, refused = _acceptable(named, own, choice)
@@ -227,14 +229,14 @@ def choose_many(
     evidence: Mapping[str, RelayEvidence] = _EMPTY,
     current: Mapping[str, Collection[str]] = _EMPTY,
 ) -> dict[str, ChosenRelays]:
-    """The relays of many targets at once, with as few relays in all as the cover needs.
+    """Choose the relays of many targets together, with as few relays in all as possible.
 
-    Each target keeps up to `choice.most` relays of its own list, those that other targets name as
-    well before those that it names alone, so that connections are shared. `most_relays` bounds
-    the relays from lists and from `also` in all; a target that none of them serves gets the user's
-    own and the defaults. `also`, `evidence` and `current` by target, as for `choose`. With evidence
-    every target has at least as many relays of its list as without it, and no more are needed in
-    all.
+    Each target keeps up to `choice.most` relays of its own list. Relays that other targets also
+    name come first, so that targets share connections. `most_relays` bounds the relays from lists
+    and from `also` in all. A target that none of these relays serves gets the user's own relays and
+    the defaults. `also`, `evidence` and `current` are by target, and `choose` describes them. With
+    evidence, every target has at least as many relays of its list as without, and the total is not
+    larger.
     """
     checked = {target: _acceptable(urls, choice.own, choice) for target, urls in named.items()}
     wanted = {target: found[0] for target, found in checked.items()}
@@ -277,7 +279,7 @@ def _ranked(
 
 
 def _is_as_good(learned: Mapping[str, Sequence[str]], plain: Mapping[str, Sequence[str]]) -> bool:
-    """Whether a cover gives each target as many relays as another, from no more relays in all."""
+    """Return True if a cover gives no target fewer relays, and uses no more relays in all."""
     fewer = any(len(learned[target]) < len(urls) for target, urls in plain.items())
     number, bound = (len({u for urls in one.values() for u in urls}) for one in (learned, plain))
     return not fewer and number <= bound
@@ -286,7 +288,7 @@ def _is_as_good(learned: Mapping[str, Sequence[str]], plain: Mapping[str, Sequen
 def _acceptable(
     named: Iterable[str], own: Iterable[str], choice: RelayChoice
 ) -> tuple[list[str], list[tuple[str, str]]]:
-    """Those of the named relays that may be asked, and why the others may not."""
+    """Return the named relays that may be asked, and why the others may not be asked."""
     mine = set(own)
     taken: list[str] = []
     refused: list[tuple[str, str]] = []

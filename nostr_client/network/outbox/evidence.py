@@ -1,8 +1,9 @@
-"""Orders relays that may be asked by what each showed so far. Pure; it removes none.
+"""Order relays by the evidence about each. Pure. No relay is removed.
 
-The evidence is read elsewhere, from stored claims. A relay that adds confirmed people to those in
-front of it comes first. A person is confirmed if two relays show him, so a relay that invents
-people gains nothing. Of relays that add alike, one that answers reliably and quickly comes first.
+Stored claims are the evidence, which other modules read. A relay that adds confirmed people to the
+relays before it comes first. A person is confirmed if two relays show this person, so a relay that
+invents people gains nothing. Of relays that add equally, one that answers reliably and quickly
+comes first.
 """
 
 from __future__ import annotations
@@ -24,27 +25,29 @@ TURN: Final = 10
 """In every tenth round, a relay that was never asked comes first, if there is one."""
 
 WEEK_S: Final = 7 * 86_400.0
-"""Seconds that answers, failures and refusals count: relays are repaired."""
+"""Seconds for which answers, failures and refusals count, because operators repair relays."""
 
 MONTH_S: Final = 30 * 86_400.0
-"""Seconds that shown people count: older answers are of other relays than today's."""
+"""Seconds for which shown people count. The contents of relays change after that."""
 
 CONFIRMS: Final = 0.05
-"""The worth of a relay that adds nobody, as a share of people: it confirms what others say."""
+"""Worth of a relay that adds no person, as a share of people. The relay confirms other answers."""
 
 SLOW_MS: Final = 10_000.0
 """Milliseconds of an answer that halve the worth of a relay: about a deadline."""
 
 
 class RelayEvidence(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a relay: each day of each question counts once, by its last answer.
+    """Evidence about a relay. Each day of each question counts once, by its last answer.
 
-    Of the last week: `answered`, `refused` and `failed` (no connection, or no answer in time) of
-    all questions; `served` and `declined` are the answers and refusals to those of the name that is
-    asked now. `latency_ms`: of its answers, on average. Of the last month: `shown` has a bit for
-    each confirmed register that its people reach, of `registers` in the questions that it answered.
-    `live`: a monitor that the user names reached it (NIP-66). `answerers`: how many of those who
-    usually answer the target write to it.
+    - `answered`, `refused`, `failed`: answers of the last week to all questions. `failed` means no
+      connection or no answer in time.
+    - `served`, `declined`: answers and refusals of the last week to questions of the current name.
+    - `latency_ms`: mean time of the relay's answers.
+    - `shown`: of the last month, a bit for each confirmed register that the relay's people reach.
+    - `registers`: the confirmed registers in the questions that the relay answered.
+    - `live`: a monitor that the user names reached the relay (NIP-66).
+    - `answerers`: how many people who usually answer the target write to the relay.
     """
 
     answered: int = 0
@@ -60,18 +63,18 @@ class RelayEvidence(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_known(self) -> bool:
-        """Whether the relay was asked: in the last week, or with an answer in the last month."""
+        """Whether the relay was asked in the last week, or answered in the last month."""
         return bool(self.answered or self.refused or self.failed or self.registers)
 
     @property
     def reliability(self) -> float:
-        """Return the share of questions of this name that it probably answers; half if unknown."""
+        """The estimated share of questions of this name that the relay answers. Half if unknown."""
         reached = self.answered + self.refused
         reach = (reached + 1) / (reached + self.failed + 2)
         return reach * (self.served + 1) / (self.served + self.declined + 1)
 
     def gain(self, before: int) -> float:
-        """Return the share of confirmed people that it adds to those shown already."""
+        """Return the share of confirmed people that the relay adds to `before`."""
         return (self.shown & ~before).bit_count() / self.registers if self.registers else 0.0
 
 
@@ -79,9 +82,9 @@ NO_EVIDENCE: Final = RelayEvidence()
 
 
 class RankedRelay(msgspec.Struct, frozen=True, kw_only=True):
-    """A relay in its place. Shares are of confirmed people, from 0 to 1; None: not known.
+    """A relay and its rank. Shares are of confirmed people, from 0 to 1, or None if unknown.
 
-    `holds`: what it shows of them. `adds`: what it adds to the relays before it.
+    `holds`: share that the relay shows. `adds`: share that the relay adds to the relays before it.
     """
 
     relay: str
@@ -96,14 +99,17 @@ class RankedRelay(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _SURE: Final = 3.0
-"""Standard deviations beyond which equal registers are shared people: ten people are enough."""
+"""Standard deviations above chance at which equal registers mean shared people.
+
+Ten shared people are enough.
+"""
 
 _MOVE: Final = hll.M // 4
-"""Places by which registers are moved, to see how many are equal by chance."""
+"""Positions by which registers move, to measure how many are equal by chance."""
 
 _EMPTY_A: Final = bytes([0x7E, *range(1, 256)])
 _EMPTY_B: Final = bytes([0x7F, *range(1, 256)])
-"""Registers of nobody are equal to none: they get one value on one side, another on the other."""
+"""Values for empty registers, different on the two sides, so that empty registers never match."""
 
 
 def rank(
@@ -113,11 +119,11 @@ def rank(
     turn: bool = False,
     current: Collection[str] = (),
 ) -> list[RankedRelay]:
-    """Return all relays, best first; without evidence the given order stays.
+    """Return all relays, best first. Without evidence the given order stays.
 
-    Relays that answer come first, then those that were never asked, then those that fail more often
-    than not. `turn`: one that was never asked comes first of all. `current`: relays in use, which
-    stay in front while they answer.
+    Relays that answer come first, then relays that were never asked, then relays that fail more
+    often than not. `turn`: a relay that was never asked comes before all others. `current`: relays
+    in use, which stay in front while they answer.
     """
     urls = list(dict.fromkeys(relays))
     place = {url: n for n, url in enumerate(urls)}
@@ -148,7 +154,10 @@ def _append(
     found: Mapping[str, RelayEvidence],
     shown: int,
 ) -> int:
-    """Append a group, best first; return the people shown by then. The order breaks ties."""
+    """Append a group, best first, and return all people shown so far.
+
+    The given order breaks ties.
+    """
     left = list(group)
     while left:
         best = max(left, key=lambda url: _worth(found[url], shown))
@@ -162,7 +171,7 @@ def _append(
 
 
 def _worth(one: RelayEvidence, shown: int) -> tuple[float, float]:
-    """Return what to compare: the expected gain of an answer, then what it would confirm."""
+    """Return the relay's expected gain, then the people that it would confirm, for comparison."""
     if not one.is_known:
         return 0.0, 0.0  # the order decides
     odds = one.reliability / (1 + (one.latency_ms or 0.0) / SLOW_MS)
@@ -194,12 +203,13 @@ def _reasons(one: RankedRelay) -> Iterable[str]:
 def confirmed_people(
     questions: Sequence[Mapping[str, bytes]],
 ) -> dict[str, tuple[int, int]]:
-    """Return of each relay, by URL, the confirmed registers that it shows, as bits.
+    """Return the confirmed registers that each relay shows, as bits, by URL.
 
-    Beside them: the number of confirmed registers in the questions that it answered. `questions`:
-    of each the registers of the relays that answered. A register is confirmed if two relays that
-    share people have the same value: the largest such value stands for one person whom both have. A
-    relay with a larger value shows somebody else there, whom nobody confirms.
+    The second number counts the confirmed registers in the questions that the relay answered.
+    `questions` has, for each question, the registers of the relays that answered. A register is
+    confirmed if two relays that share people have the same value in it. The largest such value
+    stands for one person whom both relays have. A relay with a larger value shows another person,
+    whom no other relay confirms.
     """
     urls = list(dict.fromkeys(url for one in questions for url in one))
     number = {url: n for n, url in enumerate(urls)}
@@ -235,11 +245,11 @@ def _holders(
 
 
 def _who_share(urls: Sequence[str], questions: Sequence[Mapping[str, bytes]]) -> list[int]:
-    """Return for each relay, as bits, the relays that share people with it beyond chance.
+    """Return for each relay, as bits, the relays that share more people with it than by chance.
 
-    Relays with other people have equal registers too, as most values lie close together. How many,
-    the same registers show against registers of another place. Relays that invent people do not
-    confirm each other so.
+    Relays with different people also have equal registers, because most values are close together.
+    The comparison with moved registers measures this chance. Relays that invent people therefore do
+    not confirm each other.
     """
     own = [b"".join(one.get(url, hll.EMPTY) for one in questions) for url in urls]
     first = [int.from_bytes(one.translate(_EMPTY_A)) for one in own]
@@ -250,7 +260,7 @@ def _who_share(urls: Sequence[str], questions: Sequence[Mapping[str, bytes]]) ->
     ones = int.from_bytes(b"\x7f" * size)
     hosts = [host_of(url) for url in urls]
     for i, j in combinations(range(len(urls)), 2):
-        if hosts[i] == hosts[j]:  # one relay by two URLs confirms nothing
+        if hosts[i] == hosts[j]:  # one relay with two URLs confirms nothing
             continue
         equal, chance = (_equal(first[i], other[j], ones, size) for other in (second, moved))
         if equal - chance > _SURE * math.sqrt(equal + chance):
@@ -260,14 +270,14 @@ def _who_share(urls: Sequence[str], questions: Sequence[Mapping[str, bytes]]) ->
 
 
 def _moved(registers: bytes) -> bytes:
-    """Return the registers of each question in other places."""
+    """Return the registers of each question, moved to other positions."""
     parts = (registers[at : at + hll.M] for at in range(0, len(registers), hll.M))
     return b"".join(part[_MOVE:] + part[:_MOVE] for part in parts)
 
 
 def _equal(one: int, other: int, ones: int, size: int) -> int:
-    """Return how many of `size` bytes below 0x80 are equal; `ones` has 0x7f in each.
+    """Return how many of `size` bytes below 0x80 are equal. `ones` has 0x7f in each byte.
 
-    The sum sets the highest bit of each byte in which the two differ, and carries nothing over.
+    The sum sets the highest bit of each byte in which the two differ, and no byte carries over.
     """
     return size - (((one ^ other) + ones) & ~ones).bit_count()

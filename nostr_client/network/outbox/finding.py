@@ -1,8 +1,8 @@
-"""Finding the relays of a target: who its author is, and what list that author published.
+"""Find the relays of a target: the target's author and the relay list that the author published.
 
-What is read is handed in as a callable, so nothing here opens a connection: `fetch(relays,
-filters)` returns verified events from those relays within its own deadline, and raises nothing
-that a relay did but NoAnswer where no relay answered at all.
+The caller passes the function that reads, so this module opens no connection. `fetch(relays,
+filters)` returns verified events from the relays within its own deadline. It raises NoAnswer if no
+relay answered, and no other error of a relay.
 """
 
 from __future__ import annotations
@@ -37,33 +37,33 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 KEEP: Final = 6 * 3600.0
-"""Seconds that a relay list is kept: people change theirs a few times a year."""
+"""Seconds for which a relay list is kept. People change their lists a few times a year."""
 
 MOST_KEPT: Final = 10_000
-"""Relay lists kept in memory: about 1 kB each."""
+"""Most relay lists in memory, about 1 kB each."""
 
 AUTHORS_AT_ONCE: Final = 200
-"""Authors in one filter: a known relay's memory grows by gigabytes at ten times as many."""
+"""Authors in one filter. At ten times as many, the memory of a known relay grows by gigabytes."""
 
 IDS_AT_ONCE: Final = 200
-"""Event ids in one filter: 13 kB, below every relay's limit for a message."""
+"""Event ids in one filter: 13 kB, which is below every relay's limit for a message."""
 
 MOST_HINTS: Final = 8
-"""Relays from identifiers that are asked for one batch of events."""
+"""Most relays from identifiers that are asked for one batch of events."""
 
 
 MOST_ADDED: Final = 50
-"""Relays of people who answer that are considered for one target: a few of them are asked."""
+"""Most relays of answering people to consider for one target. Only a few of them are asked."""
 
 
 class NoAnswer(Exception):
-    """No relay of a question answered, so what was not found may exist."""
+    """Raised if no relay answered a question. An event that was not found may exist."""
 
 
 class Fetch(Protocol):
-    """Reads stored events of several relays; the newest of each first, none twice.
+    """Reads stored events of several relays, newest first, each event once.
 
-    Raises NoAnswer where none of them answered.
+    Raises NoAnswer if no relay answered.
     """
 
     async def __call__(
@@ -72,26 +72,26 @@ class Fetch(Protocol):
 
 
 class Experience(Protocol):
-    """What is stored about relays, and about the people who answer somebody. It asks no relay.
+    """Returns stored evidence about relays, and about people who answer an author. Asks no relay.
 
-    Raises StoreError and its kinds.
+    Raises StoreError and its subclasses.
     """
 
     async def evidence(self, relays: Collection[str], name: str) -> Mapping[str, RelayEvidence]:
-        """Return what is known of relays, by normalised URL, for questions of this name."""
+        """Return evidence about relays, by normalised URL, for questions of this name."""
         ...
 
     async def answerers(self, author: str, kinds: Collection[int]) -> Sequence[RelayList]:
-        """Return the stored relay lists of those who usually answer an author by such events."""
+        """Return the stored relay lists of people who usually answer an author with these kinds."""
         ...
 
 
 class OutboxTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """What a query is about: a pubkey, or an event or address with what is known of its author.
+    """Subject of a query: a pubkey, or an event or address with its author if known.
 
-    `hints` are relays that the identifier itself names; a stranger wrote them. `question`: the name
-    of the query, for what relays answered to others of this name. `answers`: the kinds of events
-    that are asked for, if these are answers to the author, which people write to their own relays.
+    `hints` are relays that the identifier names, which a stranger wrote. `question` is the name of
+    the query. Evidence about relays is by this name. `answers` are the kinds of the wanted events,
+    if these events answer the author. People write their answers to their own relays.
     """
 
     author: str | None = None
@@ -102,10 +102,10 @@ class OutboxTarget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_target(text: str) -> OutboxTarget:
-    """What a person named, as a target, by `nip19.read`.
+    """Return the target that a text names, as `nip19.read` reads it.
 
-    64 hex characters are an event id here: ask for a pubkey by `OutboxTarget(author=...)`. An
-    address in plain text (`kind:pubkey:d`) names its author. Raises InvalidIdentifier.
+    64 hex characters are an event id here. For a pubkey use `OutboxTarget(author=...)`. An address
+    in plain text (`kind:pubkey:d`) gives its author. Raises InvalidIdentifier.
     """
     if nip19.is_address(text.strip()):
         return OutboxTarget(author=text.strip().split(":")[1])
@@ -123,8 +123,11 @@ def read_target(text: str) -> OutboxTarget:
 
 
 class _Candidates(NamedTuple):
-    """What relays are chosen from: by target its author, the relays of the author's list, and those
-    of people who usually answer; by relay what is known of it."""
+    """Candidates among which the relays of targets are chosen.
+
+    `authors`, `named` (relays of the author's list) and `also` (relays of people who usually
+    answer) are by target. `evidence` is by relay.
+    """
 
     authors: Mapping[str, str | None]
     named: Mapping[str, Sequence[str]]
@@ -133,12 +136,13 @@ class _Candidates(NamedTuple):
 
 
 class RelayFinder:
-    """Finds relay lists, and keeps them for `keep` seconds; a list not found is kept as well.
+    """Finds relay lists and keeps them for `keep` seconds. A missing list is kept as well.
 
-    `now` gives Unix seconds, `rand` draws whose turn it is. `experience` orders the relays of a
-    list; it may be set later, and without it the order of the list decides. The authors of events
-    come from the event itself, from the identifier, or from the relays of `choice.indexers` and the
-    identifier's hints; lists come from the indexers, or the defaults where no indexer is named.
+    `now` returns Unix seconds. `rand` decides when a relay that was never asked comes first.
+    `experience` orders the relays of a list, and may be set later. Without it the order of the list
+    decides. The author of an event comes from the identifier, or from the event. The event is read
+    from the indexers, the user's relays and the identifier's hints. Lists come from the indexers,
+    or from the defaults if there are no indexers.
     """
 
     def __init__(
@@ -165,7 +169,8 @@ class RelayFinder:
         self._unanswered: set[str] = set()
 
     async def relays_for(self, target: OutboxTarget) -> ChosenRelays:
-        """The relays of one target: the read relays of its author (NIP-65), bounded and checked.
+        """Return the relays of one target: the read relays of its author (NIP-65), bounded and
+        checked.
 
         In one of ten calls a relay that was never asked comes before the others.
         """
@@ -176,7 +181,7 @@ class RelayFinder:
         return self.experience is not None and self._rand.randrange(TURN) == 0
 
     async def written_by(self, author: str) -> ChosenRelays:
-        """Where an author writes (NIP-65), bounded and checked as the relays of a target."""
+        """Return the write relays of an author (NIP-65), bounded and checked."""
         lists = await self.lists_of([author])
         chosen = choose(lists[author].write if author in lists else (), self._choice)
         if chosen.relays:
@@ -191,7 +196,7 @@ class RelayFinder:
         most_relays: int | None = None,
         current: Mapping[str, Collection[str]] | None = None,
     ) -> dict[str, ChosenRelays]:
-        """The relays of many targets, by a cover that shares them; see `choose_many`.
+        """Return the relays of many targets, which share relays as `choose_many` describes.
 
         `current`: the relays of each target that are in use. They stay while they answer.
         """
@@ -239,10 +244,10 @@ class RelayFinder:
         }
 
     async def ranked(self, target: OutboxTarget) -> tuple[ChosenRelays, list[RankedRelay]]:
-        """Return the relays of a target, and all that were considered for it, best first.
+        """Return the relays of a target, and all relays that were considered for it, best first.
 
-        Those of its author's list come first, then those of people who usually answer, then those
-        that may not be asked (`RelayChoice.objection`).
+        Relays of the author's list come first, then relays of people who usually answer. Relays
+        that may not be asked (`RelayChoice.objection`) come last.
         """
         targets = {"": target}
         found = await self._candidates(targets)
@@ -255,7 +260,7 @@ class RelayFinder:
         return self._chosen(targets, found)[""], ranked
 
     async def _candidates(self, targets: Mapping[str, OutboxTarget]) -> _Candidates:
-        """Find what the relays of targets are chosen from."""
+        """Find the candidates among which the relays of targets are chosen."""
         authors = await self._find_authors(targets)
         lists = await self.lists_of(author for author in authors.values() if author)
         named: dict[str, Sequence[str]] = {}
@@ -268,7 +273,7 @@ class RelayFinder:
     async def _where_answers_are(
         self, targets: Mapping[str, OutboxTarget], authors: Mapping[str, str | None]
     ) -> dict[str, list[str]]:
-        """Return the relays to which those write who usually answer, most of them first."""
+        """Return the relays to which people who usually answer write, most frequent first."""
         if self.experience is None:
             return {}
         found: dict[str, list[str]] = {}
@@ -287,9 +292,9 @@ class RelayFinder:
         named: Mapping[str, Sequence[str]],
         also: Mapping[str, Sequence[str]],
     ) -> dict[str, RelayEvidence]:
-        """Return what is known of each relay that may be chosen.
+        """Return the evidence about each relay that may be chosen.
 
-        Questions of several names share it: what a relay refused of one is then left out.
+        If the targets have questions of several names, refusals of one name do not count.
         """
         listed = [url for urls in named.values() for url in urls]
         if self.experience is None or not (listed or also):
@@ -308,10 +313,10 @@ class RelayFinder:
         }
 
     async def _live_of(self, relays: Iterable[str]) -> set[str]:
-        """Return those of the relays of lists that a monitor reached.
+        """Return the relays of lists that a monitor reached.
 
-        Monitors' events are read from the relays that gave the lists, which know these relays
-        already. If none answers, no relay is live.
+        The relays that gave the lists also serve the events of monitors, because these relays
+        already know which relays are asked about. If none answers, no relay is live.
         """
         if not self._choice.monitors:
             return set()
@@ -333,7 +338,7 @@ class RelayFinder:
     def _why(
         self, target: OutboxTarget, author: str | None, chosen: ChosenRelays, use: str = "read from"
     ) -> str:
-        """Which step failed for a target without relays of this use."""
+        """Return which step failed for a target that has no relays for this use."""
         if author is None and target.event_id is None:
             return "the question names no event or person whose relays could be found"
         if (author or target.event_id) in self._unanswered:
@@ -348,7 +353,10 @@ class RelayFinder:
         return f"the author's list names no relay to {use}"
 
     async def lists_of(self, authors: Iterable[str]) -> dict[str, RelayList]:
-        """The newest list of each author that has one; fetched in batches where not kept."""
+        """Return the newest list of each author that has one.
+
+        Fetches lists in batches if needed.
+        """
         wanted = list(dict.fromkeys(authors))
         missing = [author for author in wanted if not self._is_kept(author)]
         for batch in _batches(missing, AUTHORS_AT_ONCE):
@@ -357,7 +365,10 @@ class RelayFinder:
         return {author: one for author, one in found.items() if one is not None}
 
     def learn(self, event: Event) -> None:
-        """Take in a relay list that came by another way; one older than what is kept is ignored."""
+        """Store a relay list from another source.
+
+        Ignores a list that is older than the stored one.
+        """
         found = parse_relay_list(event)
         kept = self._lists.get(found.author)
         if kept is None or kept[1] is None or kept[1].created_at < found.created_at:
@@ -399,7 +410,10 @@ class RelayFinder:
         }
 
     async def _fetch_authors(self, targets: Sequence[OutboxTarget]) -> None:
-        """Ask the indexers and the hints for the events; an id cannot be forged, so any will do."""
+        """Ask the indexers and the hints for the events.
+
+        Any relay serves, as an id cannot be forged.
+        """
         hints = dict.fromkeys(url for t in targets for url in usable_hints(t.hints, self._choice))
         own = (*self._choice.indexers, *self._choice.own, *self._choice.defaults)
         where = list(dict.fromkeys([*own, *list(hints)[:MOST_HINTS]]))
@@ -416,7 +430,7 @@ class RelayFinder:
             self._authors.popitem(last=False)
 
     def _doubt(self, keys: Iterable[str]) -> None:
-        """Note ids or pubkeys about which nobody answered; the next question asks again."""
+        """Note ids or pubkeys for which no relay answered. The next question asks again."""
         if len(self._unanswered) > self._most:
             self._unanswered.clear()
         self._unanswered.update(keys)
@@ -433,12 +447,12 @@ class RelayFinder:
 
 
 def usable_hints(hints: Iterable[str], choice: RelayChoice) -> list[str]:
-    """Those of the relays named in an identifier that may be asked, normalised."""
+    """Return the relays of an identifier that may be asked, normalised."""
     return list(dict.fromkeys(normalize(hint) for hint in hints if not choice.objection(hint)))
 
 
 def _is_newer(event: Event, other: Event | None) -> bool:
-    """Whether a replaceable event holds before the other, if there is one."""
+    """Return True if a replaceable event replaces the other, or if there is no other."""
     return other is None or nip01_order(event) < nip01_order(other)
 
 
@@ -448,9 +462,9 @@ def _batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 
 
 class PoolFetch:
-    """A `Fetch` over a pool; relays that the user did not name are connected to with care.
+    """`Fetch` over a pool. Treats relays that the user did not name as strangers.
 
-    `timeout` in seconds, for all relays of one question.
+    `timeout`: seconds for all relays of one question.
     """
 
     def __init__(self, pool: RelayPool, choice: RelayChoice, timeout: float) -> None:

@@ -1,7 +1,7 @@
-"""What monitors say of relays (NIP-66, kind 30166): that they reached one, and when. Pure.
+"""Read which relays monitors reached, and when (NIP-66, kind 30166). Pure.
 
-A monitor publishes an event for each relay that is online, so a relay without one is unknown, not
-dead. Source: NIP-66.
+A monitor publishes an event for each relay that is online. A relay without such an event is
+unknown, not dead. Source: NIP-66.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from nostr_client.codecs.event import Event
 
 LIVE_FOR_S: Final = 2 * 86_400.0
-"""Seconds that a monitor's word counts: most look every hour, some once a day."""
+"""Seconds for which a monitor's event counts. Most monitors check every hour, some once a day."""
 
 AHEAD_S: Final = 600.0
-"""Seconds that a monitor's clock may be ahead; an event of the future would count for ever."""
+"""Seconds that a monitor's clock may be ahead. An event of the far future would always count."""
 
 
 def live_request(relays: Iterable[str], monitors: Sequence[str], now: float) -> Filter:
-    """Return the filter for what monitors say of these relays, by normalised URL.
+    """Return the filter for monitors' events about these relays. URLs are normalised.
 
-    The `d` tag is a normalised URL, and monitors write the one without a path with a slash.
+    The `d` tag is a normalised URL. Monitors write a URL without a path with a final slash.
     """
     urls = [spelled for url in relays for spelled in (url, f"{url}/")]
     return Filter(
@@ -39,7 +39,7 @@ def live_request(relays: Iterable[str], monitors: Sequence[str], now: float) -> 
 
 
 def live_relays(events: Iterable[Event], asked: Filter, now: float) -> set[str]:
-    """Return the relays, by normalised URL, that the events of a request say are live."""
+    """Return the normalised URLs of relays that the events of a request report as live."""
     found = set()
     for event in events:
         if not asked.matches(event) or event.created_at > now + AHEAD_S:

@@ -1,4 +1,4 @@
-"""The relay list of a person (NIP-65, kind 10002): where they read, where they write. Pure."""
+"""Read the relay list of a person (NIP-65, kind 10002): read relays and write relays. Pure."""
 
 from __future__ import annotations
 
@@ -15,13 +15,17 @@ if TYPE_CHECKING:
 RELAY_LIST: Final = 10002
 
 MOST_LISTED: Final = 50
-"""Relays taken from one list: NIP-65 asks for two to four of each kind, some name thousands."""
+"""Most relays taken from one list.
+
+NIP-65 asks for two to four of each kind; some lists name thousands.
+"""
 
 
 class RelayList(msgspec.Struct, frozen=True, kw_only=True):
-    """Normalised URLs, each once, in the order of the list; most people put the best first.
+    """Relays of a list as normalised URLs, each once, in the order of the list.
 
-    `surplus` are tags beyond the bound, `invalid` those that are no relay URL.
+    Most people put the best relay first. `surplus` counts tags beyond the bound. `invalid` counts
+    tags without a valid relay URL.
     """
 
     author: str
@@ -33,10 +37,10 @@ class RelayList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_relay_list(event: Event, *, most: int = MOST_LISTED) -> RelayList:
-    """Read a relay list; a tag without "read" or "write" means both.
+    """Read a relay list. A tag without "read" or "write" means both.
 
-    A relay named twice, once for each, is both. Raises InvalidInput for another kind of event;
-    nothing that the list holds raises.
+    A relay with one tag for "read" and one for "write" is used for both. Raises InvalidInput for
+    another kind of event. No content of the list raises an error.
     """
     if event.kind != RELAY_LIST:
         raise InvalidInput(f"not a relay list: kind {event.kind}")
@@ -63,7 +67,7 @@ def parse_relay_list(event: Event, *, most: int = MOST_LISTED) -> RelayList:
 
 
 def _uses(tag: tuple[str, ...]) -> tuple[str, ...]:
-    """What a relay is used for; a marker that nobody knows is no use."""
+    """Return the uses of a relay. An unknown marker means no use."""
     marker = tag[2] if len(tag) > 2 else ""
     if marker == "":
         return ("read", "write")

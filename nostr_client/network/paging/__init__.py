@@ -1,5 +1,6 @@
-"""Reads stored events to a proven end: pages, ranges, and the order that a relay sends in.
+"""Read stored events page by page to a proven end.
 
-Filters and a budget enter; events leave, and what the reading proved. Start with `pager` (one
-filter, page by page), then `range_reader` (`Walk`: several filters).
+The package takes filters and a budget. It returns events, and what the reading proved about missing
+events. Start with `pager` (one filter, page by page). Then read `range_reader` (`Walk`, several
+filters).
 """

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from nostr_client.network.relay import Relay
 
 IDS_AT_ONCE: Final = 100
-"""Ids in one REQ: relays cap filters at 100 to 1,000 values."""
+"""Ids in one REQ. Relays cap filters at 100 to 1,000 values."""
 
 
 class FetchedById(NamedTuple):
-    """The verified events that arrived, in `bytes`; `unread` frames could not be read."""
+    """Verified events that arrived, their size in `bytes`, and the number of unreadable frames."""
 
     events: tuple[VerifiedEvent, ...]
     bytes: int
@@ -25,7 +25,7 @@ class FetchedById(NamedTuple):
 
 
 async def events_by_id(relay: Relay, ids: Collection[bytes]) -> FetchedById:
-    """Ask for ids, and again for missing ones, until nothing more arrives: a page may be cut.
+    """Ask for ids, and again for missing ids while more events arrive, because a page may be cut.
 
     Raises RelayError. Safe to cancel.
     """

@@ -1,7 +1,8 @@
-"""Reads one filter's events from a relay that does not send newest first, by halves of time.
+"""Read the events of one filter by halves of time, from a relay that does not send newest first.
 
-What such a relay leaves out of a full page can be anywhere in the range. So a range is read once
-its answer cannot have been cut; otherwise its two halves are asked for. Decisions, without any I/O.
+Such a relay may leave out any event of the range if a page is full. A range is read if its answer
+cannot have been cut. Otherwise the reader asks for its two halves. The module decides and does no
+I/O.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
 
 
 class _Range(NamedTuple):
-    """Seconds `since..until`, `until` None: open. `known`: ids that were sent of it before."""
+    """Range of seconds from `since` to `until`, or open if `until` is None.
+
+    `known`: ids of events in the range that the relay sent before.
+    """
 
     since: int
     until: int | None
@@ -26,9 +30,9 @@ class _Range(NamedTuple):
 
 
 class HalvingReader:
-    """The reading of one filter. Ask for `next_filter()`, pass the answer to `turn()`; until None.
+    """Reads one filter. Send `next_filter()` and pass each answer to `turn()`, until it is None.
 
-    `dense` and `stalled` are as those of `Pager`. Newer halves come first.
+    `dense` and `stalled` are as in `Pager`. The newer half of a range comes first.
     """
 
     def __init__(self, filter: Filter, *, page: int, exclusive: bool = False) -> None:
@@ -37,12 +41,12 @@ class HalvingReader:
         self._largest = 0
         self._pending = [_Range(filter.since or 0, filter.until)]
         self.exclusive = exclusive
-        """Whether the relay leaves out the second of `until`."""
+        """Whether the relay leaves out events at the second of `until`."""
         self.dense: list[int] = []
         self.stalled = ""
 
     def next_filter(self) -> Filter | None:
-        """The filter of the next range, or None after the last one."""
+        """Return the filter of the next range, or None after the last one."""
         if not self._pending or self.stalled:
             return None
         since, until, _ = self._pending[-1]
@@ -51,15 +55,15 @@ class HalvingReader:
 
     @property
     def frontier(self) -> int | None:
-        """Every later second was read, dense ones in part; None: nothing yet."""
+        """The second after which every second was read, dense ones in part. None: nothing yet."""
         if self.stalled or not self._pending or self._pending[-1].until == self._filter.until:
             return None
         return self._pending[-1].until
 
     def turn(self, sent: StoredFrames) -> bool:
-        """Take in an answer that ended with EOSE; True where it was split into halves.
+        """Process an answer that ended with EOSE. Return True if the range was split into halves.
 
-        Only pages of this reading show the relay's cap: at another time it may have had another.
+        Only pages of this reading show the relay's cap, which may have been different earlier.
         """
         asked = self._pending.pop()
         inside = sent.within(asked.since, asked.until)
@@ -74,13 +78,14 @@ class HalvingReader:
         return False
 
     def give_up(self, why: str) -> None:
-        """End the reading as one that is not complete."""
+        """End the reading as incomplete."""
         self.stalled = why
 
     def _lack(self, asked: _Range) -> None:
-        """What came before did not come again: the relay leaves out an end, or is not consistent.
+        """Handle events that the relay sent before and did not send again.
 
-        Then nothing that it leaves out shows.
+        The relay leaves out the second of `until`, or it is not consistent. If it is not
+        consistent, missing events cannot be noticed.
         """
         if self.exclusive:
             self.stalled = "the relay does not send again what it has sent"

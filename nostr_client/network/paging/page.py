@@ -1,4 +1,4 @@
-"""A stored query read to its end, or to a budget."""
+"""Read a stored query to its end, or to a budget."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ if TYPE_CHECKING:
 
 
 class EventPage(msgspec.Struct, frozen=True, kw_only=True):
-    """What one relay sent for one stored query.
+    """Events and statistics of one relay for one stored query.
 
-    `complete`: EOSE came, no frame was unreadable, and our budget cut nothing off. The relay may
-    hold more all the same: its cap cuts too, and `hint` is what it says of that (NIP-67).
-    `frames` counts EVENT frames of any quality: whether a page was full is judged by it, not by the
-    events that were good; `malformed` are those that could not be read. `sent` has them in their
-    order, for a query with a limit. `cut`: the budget ended it. `error`: why it ended otherwise.
+    - `complete`: EOSE came, every frame was readable, and the budget cut nothing off. The relay may
+      still have more events, because its own cap cuts too. `hint` is what the relay says about that
+      (NIP-67).
+    - `frames`: number of EVENT frames, valid or not. It shows whether a page was full.
+    - `malformed`: number of unreadable frames.
+    - `sent`: the frames in their order, for a query with a limit.
+    - `cut`: the budget ended the reading.
+    - `error`: the error that ended the reading.
     """
 
     events: tuple[VerifiedEvent, ...]
@@ -50,8 +53,8 @@ async def read_page(
 ) -> EventPage:
     """Read a subscription that is not live to its end.
 
-    `total` and `silence` are seconds: for the whole, and between events. Never raises RelayError:
-    it stands in the page. Cancelling closes the subscription.
+    `total`: seconds for the whole call. `silence`: seconds between events. Never raises RelayError;
+    the page has the error. Cancelling closes the subscription.
     """
     events: list[VerifiedEvent] = []
     error: RelayError | None = None

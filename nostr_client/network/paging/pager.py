@@ -1,15 +1,18 @@
-"""Reads one filter's events backwards in time, page by page: the decisions, without any I/O.
+"""Read the events of one filter backwards in time, page by page. Decides and does no I/O.
 
 A relay answers a REQ with its newest events, up to a cap that it may not state. The next page's
-`until` is the oldest second that the relay sent. It asks for that second again, because the cap may
-have cut it. A page is turned by what the relay sent, not by what was kept of it.
+`until` is the oldest second that the relay sent. The next page asks for that second again, because
+the cap may have cut it. All frames that the relay sent decide about the next page, also those that
+were not kept.
 
-The reading ends where the relay says `finish` (NIP-67), or where a further REQ brings nothing new.
-Newest first is what a page looks like, not yet what it is: a relay may cut the newest events off,
-and send the rest in that order. Where no second full page shows it, one REQ for the newest that
-were sent does.
-A second that may hold more events than the relay sends at once is reported and passed. Pages that
-are not ordered newest first end the reading: `halving` reads such a relay.
+The reading ends if the relay says `finish` (NIP-67), or if a further REQ brings nothing new. An
+ordered page does not prove that the relay sends the newest events first. A relay may cut the newest
+events off, and send the other events newest first. A second full page disproves this. Without a
+second full page, one REQ for the newest events of the first page checks it.
+
+If a second may have more events than the relay sends at once, the pager reports the second and goes
+on below it. A page that is not ordered newest first ends the reading. `halving` then reads the
+relay.
 """
 
 from __future__ import annotations
@@ -26,21 +29,23 @@ if TYPE_CHECKING:
     from nostr_client.protocol import Stamp, StoredFrames
 
 PAGE: Final = 500
-"""Events asked for at once: the cap of most relays; a larger one would be cut anyway."""
+"""Events to ask for at once: the cap of most relays. They would cut a larger page."""
 
 _REPEATS: Final = 2
-"""REQs for one second that may bring new events: more come only from events written meanwhile."""
+"""REQs for one second that may bring new events. Further new events were written meanwhile."""
 
 TOP: Final = 10
-"""Events of the first page that are asked for again: enough to see that newer ones were cut off."""
+"""Events of the first page to ask for again. They are enough to notice newer events."""
 
 SHOWN: Final = 2
-"""Full pages, one below the other, after which the order needs no further proof: what a relay cut
-off was older than what it sent."""
+"""Number of full pages, one below the other, that prove the order.
+
+The relay then cut off older events than those it sent.
+"""
 
 
 class _Top(NamedTuple):
-    """The newest events of the first page: `ids` from `second` on, up to `newest`."""
+    """Newest events of the first page: their ids, from `second` to `newest`."""
 
     second: int
     newest: int
@@ -48,12 +53,14 @@ class _Top(NamedTuple):
 
 
 class Pager:
-    """The reading of one filter. Ask for `next_filter()`, pass the answer to `turn()`; until None.
+    """Reads one filter. Send `next_filter()` and pass each answer to `turn()`, until it is None.
 
-    `dense`: seconds of which the relay may hold more than it sent. `stalled`: the relay sends
-    events outside of the range instead of those inside. `disordered`: a page was not ordered newest
-    first, or did not hold the newest, or none showed the order before a second was cut. The reading
-    is complete when it ended with none of these.
+    - `dense`: seconds of which the relay may have more events than it sent.
+    - `stalled`: why the relay cannot be read further, e.g. it sends events outside the range.
+    - `disordered`: a page was not newest first, or lacked the newest events, or no page showed the
+      order before a second was cut.
+
+    The reading is complete if it ended with none of these.
     """
 
     def __init__(self, filter: Filter, *, page: int = PAGE, exclusive: bool = False) -> None:
@@ -64,20 +71,20 @@ class Pager:
         self._largest = 0
         self._ended = False
         self._next: Filter | None = None
-        self._seen: set[str] = set()  # ids that were sent of the second `_until`
+        self._seen: set[str] = set()  # ids that the relay sent of the second `_until`
         self._repeats = 0
         self._ordered = False  # whether a page showed that newer events come first
         self._doubted = False
         self._top: _Top | None = None
         self._first = self._full = 0
         self.exclusive = exclusive
-        """Whether the relay leaves out the second of `until`."""
+        """Whether the relay leaves out events at the second of `until`."""
         self.dense: list[int] = []
         self.stalled = ""
         self.disordered = False
 
     def next_filter(self) -> Filter | None:
-        """The filter of the next page, or None after the last one."""
+        """Return the filter of the next page, or None after the last one."""
         if self._asks_top and self._top is not None:
             until = self._filter.until
             until = None if until is None else until + self.exclusive
@@ -91,16 +98,16 @@ class Pager:
 
     @property
     def complete(self) -> bool:
-        """True when the reading ended and nothing is known to be missing."""
+        """True if the reading ended and no event is known to be missing."""
         return self.next_filter() is None and not (self.dense or self.stalled or self.disordered)
 
     @property
     def frontier(self) -> int | None:
-        """Every later second was read, dense ones in part; None: nothing yet."""
+        """The second after which every second was read, dense ones in part. None: nothing yet."""
         return None if self._until == self._filter.until else self._until
 
     def turn(self, sent: StoredFrames, largest: int = 0) -> bool:
-        """Take in a page that ended with EOSE; False at the end of the reading.
+        """Process a page that ended with EOSE. Return False at the end of the reading.
 
         `largest`: the largest page that this relay is known to have sent before.
         """
@@ -118,7 +125,7 @@ class Pager:
         return self.next_filter() is not None
 
     def give_up(self, why: str) -> None:
-        """End the reading as one that is not complete."""
+        """End the reading as incomplete."""
         self._ended, self.stalled = True, why
 
     @property
@@ -131,15 +138,15 @@ class Pager:
 
     @property
     def _asks_top(self) -> bool:
-        """Whether the newest events are asked for again, after the last page."""
+        """Whether to ask for the newest events again after the last page."""
         if self._top is None or not self._is_over or self.stalled or self.disordered:
             return False
         return self._full < SHOWN
 
     def _look_at_top(self, sent: StoredFrames, largest: int) -> None:
-        """See whether the first page held the newest events, all of them.
+        """Check that the first page had all of the newest events.
 
-        What is newer than all of these may have come since.
+        Events newer than the first page may have been written since.
         """
         assert self._top is not None
         second, newest, ids = self._top
@@ -149,7 +156,7 @@ class Pager:
         self._top = None
 
     def _note_top(self, sent: StoredFrames, largest: int) -> None:
-        """Remember the newest events of the first page, where the relay may have cut it."""
+        """Remember the newest events of the first page, if the relay may have cut this page."""
         self._first, self._full, self._top = sent.frames, 0, None
         inside = sent.within(self._since, self._asked_until)
         if not inside or not sent.second_may_be_cut(largest):
@@ -177,28 +184,31 @@ class Pager:
             self._step(oldest, here)
         elif oldest == self._until:
             self._stay(sent, oldest, here)
-        else:  # it has sent the second after `_until`: it does not leave out what it is asked for
+        else:  # the relay sent the second after `_until`, so it does not leave out that of `until`
             self.exclusive, self._doubted = False, True
 
     def _finish(self, inside: Sequence[Stamp]) -> None:
-        """End as the relay says; but what it says below a page of which nothing older exists is no
-        word about that page."""
+        """End because the relay says `finish`.
+
+        `finish` on a later page proves nothing about the first page if the later page has only
+        known events.
+        """
         self._ended = True
         if self.frontier is None or not {one.id for one in inside} <= self._seen:
             self._top = None
 
     def _step(self, until: int, seen: set[str]) -> None:
-        """Ask up to the second `until` next; `seen`: ids of that second that came already."""
+        """Ask up to the second `until` next. `seen`: ids of that second that came already."""
         self._until, self._seen, self._repeats = until, seen, 0
 
     def _stay(self, sent: StoredFrames, second: int, here: set[str]) -> None:
-        """The page has nothing below the second it began at: the end, or a second too dense."""
+        """Handle a page that has only the second at which it began: the end, or a dense second."""
         fresh = bool(here - self._seen)
         cut = sent.second_may_be_cut(self._largest)
         self._seen |= here
         self._repeats += 1
         dense = cut or (fresh and self._repeats > _REPEATS)
-        if dense and not self._ordered:  # these may as well be the oldest events of all
+        if dense and not self._ordered:  # these events may be the oldest ones of all
             self.disordered = self._ended = True
         elif dense:
             self.dense.append(second)
@@ -207,14 +217,16 @@ class Pager:
             self._ended = True
 
     def _doubts(self, inside: Sequence[Stamp]) -> bool:
-        """Whether to ask again, as the relay may leave out the second of `until`.
+        """Return True to ask again, because the relay may leave out events at the second of
+        `until`.
 
-        It shows where what was sent of that second does not come again; then `until` is one more.
+        Events of that second that were sent before then do not come again. The next `until` is one
+        second later.
         """
         newest = inside[0].created_at if inside else None
         if not self._seen or self._until is None or newest == self._until:
             return False
-        if self.exclusive:  # it did not help: what was there is gone
+        if self.exclusive:  # it did not help, so the events of that second are gone
             self.exclusive = False
             return False
         if self._doubted or (newest is not None and newest > self._until):
@@ -226,5 +238,5 @@ class Pager:
 
 
 def is_newest_first(stamps: Sequence[Stamp]) -> bool:
-    """Whether no event is newer than the one before it."""
+    """Return True if no event is newer than the event before it."""
     return all(one.created_at >= other.created_at for one, other in pairwise(stamps))

@@ -1,9 +1,9 @@
-"""Reads one span of time from one relay, for all filters of a query: the decisions alone.
+"""Read one time range from one relay for all filters of a query. Decides and does no I/O.
 
-Pages go backwards in time (`pager`), or by halves where the relay does not send newest first
-(`halving`). Where one second holds more than a page, the filter is narrowed for that second by its
-lists; where there is none to narrow, a larger limit is asked for. A second that may still be cut is
-a hole, which is reported, never skipped silently.
+Pages go backwards in time (`pager`), or by halves if the relay does not send newest first
+(`halving`). If one second has more events than a page, the reader splits the filter's lists for
+that second. A filter without such a list gets a larger limit. A second that may still be cut is a
+hole. Holes are always reported.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from nostr_client.protocol import StoredFrames
 
 LARGE: Final = 5_000
-"""Events asked for where a second cannot be narrowed: the largest cap that relays are known for."""
+"""Events to ask for if a second cannot be split: the largest known cap of relays."""
 
 MOST_PARTS: Final = 256
-"""Narrowed questions in one walk: a hostile relay must not make us ask for ever."""
+"""Most split filters in one walk, so that a hostile relay cannot cause endless requests."""
 
 MOST_BARREN: Final = 100
-"""Pages in a row without an event that is kept, 50,000 frames: nobody reads junk for ever."""
+"""Most pages in a row without a kept event: 50,000 frames."""
 
 _LISTS: Final = ("kinds", "authors", "ids")
 
 
 class PagedEvent(Protocol):
-    """What a walk needs of a matching event; `id` is raw, 32 bytes."""
+    """Fields of a matching event that a walk uses. `id` has 32 raw bytes."""
 
     @property
     def created_at(self) -> int: ...
@@ -48,14 +48,17 @@ FoundT = TypeVar("FoundT", bound=PagedEvent)
 
 
 class Walk(Generic[FoundT]):
-    """The reading of `start..end` (`end` None: open). Ask for `ask()`, pass `take()`; until None.
+    """Reads `start..end` (open if `end` is None). Send `ask()` and call `take()`, until `ask()` is
+    None.
 
-    `found` has every matching event that came. `holes` are seconds of which an event may be
-    missing, `unread` counts the frames that could not be read, which came near the seconds
-    `unread_near`, `stalled` says why the relay cannot be read to the end, "" where it can.
-    `exclusive`: the relay leaves out the second of `until`.
-    `largest`: the largest page that the relay has sent, now or before. `least`: how many events
-    the relay itself counts there; before as many were found, its `finish` proves nothing.
+    - `found`: every matching event that came.
+    - `holes`: seconds of which an event may be missing.
+    - `unread`: number of unreadable frames; `unread_near` has the seconds near them.
+    - `stalled`: why the relay cannot be read to the end, or "".
+    - `exclusive`: the relay leaves out the second of `until`.
+    - `largest`: the largest page that the relay has sent, now or before.
+    - `least`: how many events the relay itself counts in the range. While fewer were found,
+      `finish` of the relay proves nothing.
     """
 
     def __init__(
@@ -81,10 +84,11 @@ class Walk(Generic[FoundT]):
         self._asked: _Lane | _Part | None = None
         self._narrowed = 0
         self._barren = 0
-        self._cut: dict[int, int | None] = {}  # by second: the size of a page, None: certainly cut
+        # by second: the size of its page, or None if the page was certainly cut
+        self._cut: dict[int, int | None] = {}
 
     def ask(self) -> Filter | None:
-        """The next question, or None at the end."""
+        """Return the next filter, or None at the end."""
         if self._parts:
             self._asked = self._parts[0]
             return self._parts[0].filter
@@ -93,7 +97,7 @@ class Walk(Generic[FoundT]):
         return None if self._asked is None else self._asked.filter
 
     def take(self, events: Sequence[FoundT], sent: StoredFrames) -> None:
-        """Take in a page that ended with EOSE: what is kept of it, and all that was sent."""
+        """Process a page that ended with EOSE: the kept events, and all frames that were sent."""
         self.found.update((event.id, event) for event in events)
         if sent.hint is Hint.FINISH and len(self.found) < self._least:
             sent = msgspec.structs.replace(sent, hint=None)
@@ -107,35 +111,46 @@ class Walk(Generic[FoundT]):
         self.largest = max(self.largest, sent.frames)
 
     def refuse(self) -> bool:
-        """The relay refused the last question; True where the walk can go on with a hole."""
+        """Note that the relay refused the last filter.
+
+        Return True if the walk can go on with a hole.
+        """
         if not isinstance(self._asked, _Part):
             return False
         self._cut[self._parts.popleft().second] = None
         return True
 
     def counted(self, second: int, count: int) -> None:
-        """The relay counts so many events of a second: it is no hole where as many were found."""
+        """Note how many events of a second the relay counts.
+
+        The second is no hole if all were found.
+        """
         if sum(one.created_at == second for one in self.found.values()) == count:
             self._cut.pop(second, None)
 
     @property
     def holes(self) -> set[int]:
-        """Seconds of which events may be missing: no larger page shows that they were not cut."""
+        """Seconds of which events may be missing, because no larger page shows that they were not
+        cut.
+        """
         return {at for at, size in self._cut.items() if size is None or size >= self.largest}
 
     @property
     def stalled(self) -> str:
-        """Why the relay cannot be read to the end; "" where it can."""
+        """Why the relay cannot be read to the end, or "" if it can."""
         return next((lane.stalled for lane in self._lanes if lane.stalled), "")
 
     @property
     def narrowed(self) -> bool:
-        """Whether the question is about a part of one second."""
+        """Whether the current filter covers a part of one second."""
         return bool(self._parts)
 
     @property
     def reached(self) -> int | None:
-        """From here to the end everything was read, but for the holes; None: nothing yet."""
+        """The second from which everything to the end was read, except for holes.
+
+        None: nothing yet.
+        """
         if self._parts:
             return None
         reached = [lane.reached for lane in self._lanes]
@@ -149,7 +164,7 @@ class Walk(Generic[FoundT]):
 
     @property
     def complete(self) -> bool:
-        """True when the walk ended and nothing is known to be missing."""
+        """True if the walk ended and no event is known to be missing."""
         return self.reached == self.start and not self.holes and not self.stalled
 
     def _take_page(self, lane: _Lane, sent: StoredFrames, *, barren: bool) -> None:
@@ -171,9 +186,9 @@ class Walk(Generic[FoundT]):
             self._narrow(part, sent)
 
     def _narrow(self, part: _Part, sent: StoredFrames) -> None:
-        """Ask for the second in smaller parts; a hole where there is no smaller one.
+        """Ask for the second in smaller parts. The second is a hole if it cannot be split further.
 
-        A larger limit helps only where our own limit was the cut.
+        A larger limit helps only if the request's own limit cut the answer.
         """
         smaller = _split(part.filter)
         if not smaller and not part.last and sent.limited:
@@ -192,7 +207,7 @@ class Walk(Generic[FoundT]):
 
 
 class _Lane:
-    """The reading of one filter."""
+    """Reading of one filter."""
 
     def __init__(
         self, filter: Filter, start: int, end: int | None, page: int, exclusive: bool
@@ -200,7 +215,7 @@ class _Lane:
         since = max(filter.since or 0, start)
         until = _least(filter.until, end)
         self._filter = filter.replace(since=since or None, until=until, limit=None)
-        if self._filter == Filter():  # some relays have nothing for a filter without conditions
+        if self._filter == Filter():  # some relays send nothing for a filter without conditions
             self._filter = Filter(since=0)
         self._start = start
         self._page = page
@@ -209,12 +224,12 @@ class _Lane:
 
     @property
     def filter(self) -> Filter | None:
-        """The next question, or None at the end."""
+        """The next filter, or None at the end."""
         return self._reader.next_filter()
 
     @property
     def position(self) -> float:
-        """How far down in time the reading has come."""
+        """The second down to which the reading has come."""
         frontier = self._reader.frontier
         if frontier is not None:
             return frontier
@@ -222,7 +237,7 @@ class _Lane:
 
     @property
     def reached(self) -> int | None:
-        """From here on all was read; None: nothing yet."""
+        """The second from which everything was read. None: nothing yet."""
         if self.filter is None and not self.stalled:
             return self._start
         frontier = self._reader.frontier
@@ -230,7 +245,7 @@ class _Lane:
 
     @property
     def stalled(self) -> str:
-        """Why the relay cannot be read to the end; "" where it can."""
+        """Why the relay cannot be read to the end, or "" if it can."""
         return self._reader.stalled
 
     @property
@@ -239,7 +254,7 @@ class _Lane:
         return self._reader.exclusive
 
     def turn(self, sent: StoredFrames, largest: int) -> _Turned:
-        """Take in a page."""
+        """Process a page."""
         reader = self._reader
         more = reader.turn(sent, largest) if isinstance(reader, Pager) else reader.turn(sent)
         dense = reader.dense[self._known :]
@@ -249,7 +264,10 @@ class _Lane:
         return _Turned(dense, more)
 
     def _read_by_halves(self, sent: StoredFrames, *, whole: bool) -> tuple[list[int], bool]:
-        """Begin again, as the pages before prove nothing; `whole`: it asked for all."""
+        """Begin again, because the earlier pages prove nothing.
+
+        `whole`: the last page asked for the whole range, so it counts.
+        """
         self._reader = HalvingReader(self._filter, page=self._page, exclusive=self.exclusive)
         if whole:
             self._reader.turn(sent)
@@ -257,24 +275,24 @@ class _Lane:
         return self._reader.dense[:], True
 
     def give_up(self, why: str) -> None:
-        """End the reading as one that is not complete."""
+        """End the reading as incomplete."""
         self._reader.give_up(why)
 
     def of_second(self, second: int) -> Filter:
-        """The filter for one second."""
+        """Return the filter for one second."""
         until = second + self.exclusive
         return self._filter.replace(since=second, until=until, limit=self._page)
 
 
 class _Turned(NamedTuple):
-    """What a page showed: seconds that are denser than a page, and whether it left more to read."""
+    """Result of a page: new dense seconds, and whether there is more to read."""
 
     dense: list[int]
     more: bool
 
 
 class _Part:
-    """A narrowed question about one second; `last`: it cannot be narrowed any further."""
+    """Part of a filter for one second. `last`: the part cannot be split further."""
 
     __slots__ = ("filter", "last", "second")
 
@@ -285,7 +303,7 @@ class _Part:
 
 
 def _split(filter: Filter) -> list[Filter]:
-    """Two filters that together match the same events, by halving the longest list; else []."""
+    """Return two filters that together match the same events. Halves the longest list, else []."""
     lists = {name: getattr(filter, name) for name in _LISTS} | dict(filter.tags)
     name, values = max(lists.items(), key=lambda item: len(item[1] or ()))
     if not values or len(values) < 2:

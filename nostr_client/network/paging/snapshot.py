@@ -1,11 +1,13 @@
-"""Does a relay's NIP-77 answer reach as far as the relay's events do? One REQ at each end shows it.
+"""Prove with one REQ at each end that a relay's NIP-77 session covers all of its events.
 
-A relay may compare a snapshot instead of everything that it holds: the newest events up to a cap,
-or what it held some time ago. Strfry compares nothing for some kinds after AUTH. The session looks
-the same, so its end proves nothing about the events that the relay did not name. The proof is a
-REQ at the oldest named second: a relay that holds more than it named sends an event that it did
-not name. Count and sync both use it. Count knows the time of every id that was named; sync knows
-the times of the ids that both sides have, and of the others no more than the ids at first.
+A relay may compare a snapshot instead of all events. The snapshot has the newest events up to a
+cap, or the events of some time ago. Strfry compares nothing for some kinds after AUTH. Such a
+session looks the same as a full one, so its end proves nothing about events that the relay did not
+name. The proof is a REQ at the oldest named second. A relay that has more events than it named then
+sends an event that it did not name.
+
+Count and sync both use the proof. Count knows the time of every named id. Sync at first knows only
+the times of ids that both sides have.
 """
 
 from __future__ import annotations
@@ -25,32 +27,32 @@ if TYPE_CHECKING:
     from nostr_client.network.relay import Relay
 
 FEW: Final = 10
-"""Events of a page that no relay is known to cut: smaller caps than this are not in use."""
+"""Events of a page that no known relay cuts. Smaller caps are not in use."""
 
 _WITHHELD: Final = "the relay does not send what it named"
 
 
 class Edge(NamedTuple):
-    """The oldest (or the newest) second of what a relay named for a filter, and the ids in it."""
+    """The oldest (or newest) second that a relay named for a filter, and the ids in that second."""
 
     second: int
     ids: frozenset[bytes]
 
     @classmethod
     def lowest(cls, named: Iterable[tuple[int, bytes]]) -> Edge | None:
-        """The oldest edge of (`created_at`, id) pairs; None where nothing was named."""
+        """Return the oldest edge of (`created_at`, id) pairs, or None without a pair."""
         pairs = list(named)
         return cls._at(pairs, min(stamp for stamp, _ in pairs)) if pairs else None
 
     @classmethod
     def highest(cls, named: Iterable[tuple[int, bytes]]) -> Edge | None:
-        """The newest edge of (`created_at`, id) pairs; None where nothing was named."""
+        """Return the newest edge of (`created_at`, id) pairs, or None without a pair."""
         pairs = list(named)
         return cls._at(pairs, max(stamp for stamp, _ in pairs)) if pairs else None
 
     @classmethod
     def oldest(cls, edges: Iterable[Edge | None]) -> Edge | None:
-        """The oldest of several edges, with the ids of all edges at its second; None: no edge."""
+        """Return the oldest of several edges, with the ids of all edges at its second, or None."""
         some = [one for one in edges if one is not None]
         second = min((one.second for one in some), default=None)
         if second is None:
@@ -63,12 +65,13 @@ class Edge(NamedTuple):
 
 
 class Proof(msgspec.Struct, frozen=True, kw_only=True):
-    """What the REQ at an edge showed.
+    """Result of the REQ at an edge.
 
-    `beyond`: verified events that the relay holds there and did not name, so its snapshot is capped
-    or old. `why`: the reason why the answer may leave something out; "" where it is whole.
-    `failed`: the reason is an error, and the same question may succeed later. `frames` and `bytes`
-    are what the question cost.
+    - `beyond`: verified events that the relay has there and did not name. Its snapshot is capped or
+      old.
+    - `why`: why the answer may leave something out, or "" if it is whole.
+    - `failed`: the reason is an error, and the same request may succeed later.
+    - `frames` and `bytes`: the cost of the request.
     """
 
     beyond: tuple[VerifiedEvent, ...] = ()
@@ -79,12 +82,12 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def proven(self) -> bool:
-        """Whether the relay named everything that it holds at this end."""
+        """Whether the relay named everything that it has at this end."""
         return not self.beyond and not self.why
 
     @property
     def whole(self) -> bool:
-        """Whether what it named and `beyond` are everything that it holds at this end."""
+        """Whether the named events and `beyond` are all events that the relay has at this end."""
         return not self.why
 
 
@@ -96,13 +99,16 @@ async def prove_floor(
     needed: AbstractSet[bytes] = frozenset(),
     largest: int = 0,
 ) -> Proof:
-    """Ask for what the relay holds below the oldest id that it named for the filters (OR'd).
+    """Ask for events below the oldest id that the relay named for the filters (OR'd).
 
-    `floor` is the oldest edge of the named ids with known times. None: no time is known, and a REQ
-    for anything decides. `needed`: ids that the relay named, whose times need not be known; they
-    may lie below the floor. `largest`: the largest page that the relay is known to have sent, in
-    events; it decides where ten events or more come. One REQ, two where the relay leaves out the
-    second of `until`. Raises RelayError where the relay cannot be asked. Safe to cancel.
+    - `floor`: the oldest edge of the named ids with known times. None means that no time is known.
+      The REQ then has no bound.
+    - `needed`: ids that the relay named, with or without known times. They may lie below the floor.
+    - `largest`: the largest page, in events, that the relay is known to have sent. It matters if
+      ten or more events come.
+
+    Sends one REQ, or two if the relay leaves out the second of `until`. Raises RelayError if the
+    relay cannot be asked. Safe to cancel.
     """
     filters = [filter] if isinstance(filter, Filter) else filter
     if floor is None:
@@ -113,22 +119,22 @@ async def prove_floor(
         proof = await _ask(relay, asked, floor.ids, needed, limit, largest, newest=floor.second)
         if proof.why != _WITHHELD:
             break
-        # Not even what it named came: the relay may leave out the second of `until`.
+        # Not even the named events came, so the relay may leave out the second of `until`.
     return proof
 
 
 def up_to(filter: Filter, until: int) -> Filter:
-    """The filter for events up to a second, within its own `until`."""
+    """Return the filter for events up to a second, within the filter's own `until`."""
     return filter.replace(until=until if filter.until is None else min(until, filter.until))
 
 
 async def prove_ceiling(
     relay: Relay, filter: Filter, ceiling: Edge | None, *, largest: int = 0
 ) -> Proof:
-    """Ask for what the relay holds above the newest id that it named; as `prove_floor`.
+    """Ask for events above the newest id that the relay named, as `prove_floor` does below.
 
-    An event that came after the session is `beyond` too: where the proof is `whole`, taking these
-    in is enough.
+    An event that came after the session is in `beyond` too. If the proof is `whole`, storing these
+    events is enough.
     """
     if ceiling is None:
         return await _ask(relay, [filter], frozenset(), frozenset(), FEW, largest)
@@ -147,8 +153,11 @@ async def _ask(
     *,
     newest: int | None = None,
 ) -> Proof:
-    """One REQ: a page that shows everything brings the `expected` ids; it may bring `needed`."""
-    # Some relays have nothing for a filter without conditions.
+    """Send one REQ.
+
+    A page that shows everything has the `expected` ids. It may have `needed` ids.
+    """
+    # Some relays send nothing for a filter without conditions.
     asked = [one.replace(since=one.since or 0, limit=limit) for one in filters]
     page = await relay.fetch(asked, partial=True)
     came = {bytes.fromhex(one.event.id): one for one in page.events}
@@ -171,7 +180,7 @@ def _doubt(
     limit: int,
     largest: int,
 ) -> str:
-    """Why the relay may hold more at this end than the page and what it named; "" where not."""
+    """Return why the relay may have more events at this end, or "" if it has no more."""
     if page.error is not None:
         return str(page.error)
     if page.invalid or page.mismatched:

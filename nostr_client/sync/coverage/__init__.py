@@ -1,8 +1,8 @@
-"""Shows which relay has which of an author's events, and repairs what is missing.
+"""Show which relay has which of an author's events, and repair gaps.
 
-An author and relays enter; a matrix of ids, a plan and its report leave. Start with `looking`,
-which asks relays. `matrix` computes unions and gaps; `gathering` and `plan` make the plan of a
-repair, and `repair` executes it.
+The package takes an author and relays. It returns a matrix of ids, a plan and a report. Start with
+`looking`, which asks relays. `matrix` computes unions and gaps. `gathering` and `plan` make the
+plan of a repair, and `repair` executes the plan.
 """
 
 from __future__ import annotations

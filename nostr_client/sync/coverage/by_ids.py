@@ -1,8 +1,8 @@
-"""Find which ids of a filter each relay has, by NIP-77 alone, with few bytes where sets are large.
+"""Find which ids of a filter each relay has, by NIP-77 alone, with few bytes for large sets.
 
-A relay that has few ids beside the store's lists them. When one has many, the others are not asked
-for the same long list: each is compared with that relay, so that the bytes grow with what differs.
-Such a comparison believes that relay, so a sample of its list is fetched before.
+A relay with few ids that the store lacks lists these ids. If one relay lists many, the others are
+compared with this relay instead of sending the same long list. The bytes then grow with the
+difference. Such a comparison relies on the long list, so a sample of its events is fetched first.
 """
 
 from __future__ import annotations
@@ -29,15 +29,18 @@ if TYPE_CHECKING:
 _IDS: Final = Mode(ids_only=True, keep_ids=True)
 
 _LONG: Final = 2_000
-"""Ids that the store lacks, from which a relay's list is long: 128 KB in hex. Two relays that
-differ in 2 % are compared with half the bytes of a list; below, a list takes fewer rounds."""
+"""Number of ids that the store lacks from which a relay's list is long: 128 KB in hex.
+
+Two relays that differ in 2 % are compared with half the bytes of such a list. A shorter list takes
+fewer rounds.
+"""
 
 _AT_ONCE: Final = 4
-"""Relays that are asked at the same time: each is a session with the relay of the long list too."""
+"""Relays to ask at the same time. Each also needs a session with the relay of the long list."""
 
 
 class IdComparison:
-    """Compares relays by ids, one filter after the other. `now` gives Unix seconds.
+    """Compares relays by ids, one filter after the other. `now` returns Unix seconds.
 
     `rand` draws the samples of long lists.
     """
@@ -59,11 +62,11 @@ class IdComparison:
     async def held(
         self, filter: Filter, relays: Sequence[tuple[str, Relay]], local: frozenset[str]
     ) -> dict[str, frozenset[str]]:
-        """Return the ids that each relay has, by its name; without relays whose end is not proven.
+        """Return the ids that each relay has, by its name, without relays whose end is not proven.
 
         `relays`: (the user's spelling, relay). `local`: ids in the store. The first relay is asked
-        alone, then two at a time, then four: as soon as a list is long, the others are compared
-        with the longest of which a sample comes. Raises StoreError. Safe to cancel.
+        alone, then two at a time, then four. As soon as a list is long, the other relays are
+        compared with the longest list whose sample came. Raises StoreError. Safe to cancel.
         """
         found: dict[str, frozenset[str]] = {}
         sampled: dict[str, bool] = {}
@@ -81,7 +84,7 @@ class IdComparison:
                 if longest not in sampled:
                     sampled[longest] = await exist(base, draw(lacking, self._rand), filter)
                 if not sampled[longest]:
-                    continue  # the next longest, or none
+                    continue  # try the next longest list
                 beside = await self._beside(filter, (longest, base), found[longest], some)
                 some = [one for one in some if one[0] not in beside]
                 found |= beside
@@ -109,7 +112,10 @@ class IdComparison:
         ids: frozenset[str],
         relays: Sequence[tuple[str, Relay]],
     ) -> dict[str, frozenset[str]]:
-        """Compare relays with one that has `ids`; without those at which it denies one of them."""
+        """Compare relays with one that has `ids`.
+
+        Leave out relays for which it denies one of these ids.
+        """
         async with task_group() as group:
             tasks = {
                 one[0]: group.create_task(

@@ -1,5 +1,4 @@
-"""Find the events that a repair needs: what each relay lacks, and which mentioned people's relays
-lack what."""
+"""Find the events that a repair sends: what relays, and relays of mentioned people, lack."""
 
 from __future__ import annotations
 
@@ -31,23 +30,23 @@ if TYPE_CHECKING:
     from nostr_client.sync.coverage.matrix import Coverage
 
 MOST: Final = 5_000
-"""Events that one repair loads into memory, about 10 MB; a later run takes the next."""
+"""Most events that one repair loads into memory, about 10 MB. A later run takes the next ones."""
 
 MOST_RECENT: Final = 2_000
-"""The newest recent events whose mentioned people one run looks up, some 4 MB."""
+"""Most recent events whose mentioned people one run looks up, about 4 MB."""
 
 _BATCH: Final = 50
-"""Ids in one REQ: relays cap filters at 100 to 1,000 values."""
+"""Ids in one REQ. Relays cap filters at 100 to 1,000 values."""
 
 _MOST_PEOPLE: Final = 100
-"""People whose relay lists one run fetches."""
+"""Most people whose relay lists one run fetches."""
 
 _MOST_RELAYS: Final = 20
-"""Relays of other people that one run asks: each is a connection."""
+"""Most relays of other people that one run asks. Each one is a connection."""
 
 
 class NamedByUser(Protocol):
-    """Whether the user named a relay (normalised URL)."""
+    """Returns True if the user named a relay (normalised URL)."""
 
     def __call__(self, url: str) -> bool: ...
 
@@ -58,12 +57,11 @@ async def lacking(
     store: EventStore | None,
     named: NamedByUser,
 ) -> list[MissingEvent]:
-    """Return what each relay of a coverage lacks, with the events; download those that the store
-    lacks.
+    """Return the events that each relay of a coverage lacks. Download those that the store lacks.
 
-    `relays`: by the name in the coverage. Returns `MOST` different events at most, those first
-    whose event came or is stored; the ids that nothing confirms are in `unseen`. A kind of a
-    relay that was not read to its end contributes nothing: what is lacking is unknown. Raises
+    `relays`: by the name in the coverage. Returns at most `MOST` different events. Events that came
+    or are stored are first. `unseen` counts the ids that nothing confirms. If a relay was not read
+    to the end of a kind, the kind contributes nothing, because its gaps are unknown. Raises
     StoreError. Safe to cancel.
     """
     ids: dict[str, list[str]] = {}
@@ -89,9 +87,9 @@ async def lacking(
 
 
 def unseen(coverage: Coverage) -> dict[str, int]:
-    """Return how many ids a relay lacks that others name and nothing confirms, by its name.
+    """Return how many unconfirmed ids other relays name and a relay lacks, by its name.
 
-    They are not downloaded: a relay can name as many as it likes.
+    These ids are not downloaded, because a relay can name any number of ids.
     """
     whole = {
         relay: [kind for kind in coverage.kinds if coverage.cell(relay, kind).whole]
@@ -107,7 +105,10 @@ def unseen(coverage: Coverage) -> dict[str, int]:
 
 
 def uncompared(coverage: Coverage) -> dict[str, tuple[int, ...]]:
-    """Return the kinds of which a relay gets nothing, as it was not read to their end, by name."""
+    """Return the kinds that were not read to their end on a relay, by its name.
+
+    A repair sends the relay no events of these kinds.
+    """
     kinds = (*coverage.kinds, *coverage.requests)
     found = {
         relay: tuple(kind for kind in kinds if not coverage.cell(relay, kind).whole)
@@ -117,8 +118,11 @@ def uncompared(coverage: Coverage) -> dict[str, tuple[int, ...]]:
 
 
 def _in_turn(coverage: Coverage, ids: Collection[str]) -> list[str]:
-    """Order ids: those whose event came or is stored first, then the others, one of each group of
-    relays that name them in turn: no relay takes all places."""
+    """Order ids: first those whose event came or is stored, then the others.
+
+    The others come in turn, one of each group of relays that name them. No relay can then fill all
+    places.
+    """
     if len(ids) <= MOST:
         return list(ids)
     cells = [one for row in coverage.cells.values() for one in row.values()]
@@ -160,7 +164,7 @@ async def _download(
 
 
 async def _by_ids(relay: Relay, ids: Sequence[str]) -> dict[str, Event] | None:
-    """Return verified events of these ids; None if the relay does not answer."""
+    """Return verified events of these ids, or None if the relay does not answer."""
     try:
         page = await relay.fetch(Filter(ids=ids))
     except RelayError:
@@ -169,9 +173,9 @@ async def _by_ids(relay: Relay, ids: Sequence[str]) -> dict[str, Event] | None:
 
 
 class Mentions:
-    """Return own recent events that the read relays (NIP-65) of mentioned people lack.
+    """Finds recent events of the author that the read relays (NIP-65) of mentioned people lack.
 
-    `relay_of` returns the relay of a URL that others named.
+    `relay_of` returns the relay of a URL that other people named.
     """
 
     def __init__(
@@ -184,8 +188,10 @@ class Mentions:
     async def lacking(
         self, coverage: Coverage, events: Sequence[Event], known: Collection[str]
     ) -> tuple[list[MissingEvent], dict[str, Relay]]:
-        """Return what the readers' relays lack of `events`; `known`: URLs that the coverage
-        compared."""
+        """Return the events that these read relays lack.
+
+        `known`: URLs that the coverage compared.
+        """
         people = dict(sorted(recipients(events).items())[:_MOST_PEOPLE])
         lists = await self._finder.lists_of(people)
         named = {key: lists[key].read for key in people if key in lists}
@@ -210,7 +216,7 @@ class Mentions:
 
 
 async def _absent(relay: Relay, ids: Collection[str]) -> dict[str, SkipReason | None]:
-    """Return which of the ids a relay lacks, and which are unknown, with the reason."""
+    """Return the ids that a relay lacks, and those that are unknown with the reason."""
     asked = sorted(ids)
     absent: dict[str, SkipReason | None] = {}
     for at in range(0, len(asked), _BATCH):
@@ -227,13 +233,13 @@ async def recent(
 ) -> list[Event]:
     """Return the author's events of the last 30 days that mention people, newest first.
 
-    They come from the store, or from the relay that has most of them. Returns `MOST_RECENT` events
-    at most. Raises StoreError.
+    They come from the store, else from the relay that has the most of them. Returns at most
+    `MOST_RECENT` events. Raises StoreError.
     """
     kinds = [kind for kind in coverage.kinds if is_regular(kind) and not is_read(kind)]
     if not kinds:
         return []
-    since = max(now - RECENT, coverage.since or 0)  # deletions were not read before that
+    since = max(now - RECENT, coverage.since or 0)  # older deletions were not read
     asked = Filter(authors=[coverage.author], kinds=kinds, since=since)
     events: Iterable[Event] = await store.query([asked]) if store is not None else ()
     if not events:

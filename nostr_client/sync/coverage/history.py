@@ -1,6 +1,7 @@
 """Keep coverages in a store's file: the newest runs of each name, without ids.
 
-Functions over a connection, in the caller's transaction. The agent writes them, commands read them.
+All functions take a connection in the caller's transaction. The agent writes runs, and commands
+read them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from nostr_client.sync.coverage.repair import RepairReport
 
 MOST_RUNS: Final = 400
-"""Runs of one name: a year of days, about 1 MB with five relays and twelve kinds."""
+"""Most runs of one name: a year of days, about 1 MB with five relays and twelve kinds."""
 
 _TABLE: Final = (
     "CREATE TABLE coverage_run (name TEXT NOT NULL, at REAL NOT NULL, question TEXT NOT NULL,"
@@ -91,7 +92,7 @@ def _repaired(report: RepairReport) -> tuple[RepairedRelay, ...]:
 
 
 def add(conn: sqlite3.Connection, name: str, run: CoverageRun, question: str) -> None:
-    """Store a run with what it compared; remove the oldest of its name beyond `MOST_RUNS`."""
+    """Store a run with its question. Remove the oldest runs of its name beyond `MOST_RUNS`."""
     row = (name, run.at, question, msgspec.json.encode(run).decode())
     conn.execute("INSERT OR REPLACE INTO coverage_run VALUES (?, ?, ?, ?)", row)
     conn.execute(
@@ -104,14 +105,14 @@ def add(conn: sqlite3.Connection, name: str, run: CoverageRun, question: str) ->
 def runs(
     conn: sqlite3.Connection, name: str, since: float = 0.0, most: int = MOST_RUNS
 ) -> list[CoverageRun]:
-    """Return the newest runs of a name from a time on, the oldest first."""
+    """Return the newest runs of a name from a time on, oldest first."""
     sql = "SELECT run FROM coverage_run WHERE name = ? AND at >= ? ORDER BY at DESC LIMIT ?"
     rows = conn.execute(sql, (name, since, most)).fetchall()
     return [msgspec.json.decode(text, type=CoverageRun) for (text,) in reversed(rows)]
 
 
 def last(conn: sqlite3.Connection) -> dict[str, CoverageRun]:
-    """Return the newest run of each name, by name; none where no agent kept a coverage."""
+    """Return the newest run of each name, by name, or nothing if no agent kept a coverage."""
     table = "SELECT 1 FROM sqlite_schema WHERE name = 'coverage_run'"
     if conn.execute(table).fetchone() is None:
         return {}
@@ -123,7 +124,7 @@ def last(conn: sqlite3.Connection) -> dict[str, CoverageRun]:
 
 
 def last_of(conn: sqlite3.Connection, questions: Mapping[str, str]) -> dict[str, CoverageRun]:
-    """Return the newest run of each name that compared what is asked of that name."""
+    """Return the newest run of each name that compared the given question."""
     sql = "SELECT run FROM coverage_run WHERE name = ? AND question = ? ORDER BY at DESC LIMIT 1"
     rows = {name: conn.execute(sql, (name, key)).fetchone() for name, key in questions.items()}
     return {

@@ -1,8 +1,8 @@
 """Ask relays for one author's events: by ids if the relay supports NIP-77, else by reading events.
 
-Replaceable kinds and deletions are read, as their content decides which ids count. All other kinds
-are compared by ids, without a download; then a sample of what one relay alone names is fetched. A
-relay that cannot compare, or stops before the end, is read within a budget.
+Replaceable kinds and deletions are read, because their content decides which ids count. All other
+kinds are compared by ids without a download. Then a sample of the ids that one relay alone names is
+fetched. A relay that cannot compare, or stops before the end, is read within a budget.
 """
 
 from __future__ import annotations
@@ -52,16 +52,18 @@ KINDS: Final = (0, 1, 3, 5, 6, 7, 16, 62, 1111, 9802, 10002, 30023)
 requests to vanish, comments, highlights, relay lists and articles."""
 
 MOST_VANISHED: Final = 100
-"""Events from before a request to vanish after which a relay is read no further: a few show that it
-ignores the request."""
+"""Events from before a request to vanish after which reading stops.
+
+A few show that the relay ignores the request.
+"""
 
 
 _TRIES: Final = 3
-"""Comparisons by ids of one kind while the store changes; then events are read instead."""
+"""Comparisons of one kind by ids while the store changes. After these, events are read instead."""
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):
-    """What to look for: an author (hex), kinds, and a start time (Unix seconds, None: all)."""
+    """Question of a coverage: an author (hex), kinds, and a start in Unix seconds (None: all)."""
 
     author: str
     kinds: tuple[int, ...] = KINDS
@@ -83,18 +85,18 @@ async def look(
     now: Callable[[], float] = time.time,
     rand: random.Random | None = None,
 ) -> Coverage:
-    """Return the matrix of the author's events on `relays`, each given as (the user's spelling,
-    relay).
+    """Return the matrix of the author's events on `relays`: pairs of the user's spelling and a
+    relay.
 
-    `store`: its events count as known, and relays do not send them again. `budget`: the most that
-    is read of one relay and kind. `rand` draws the samples that test what one relay alone names; by
-    default nobody can foresee them. A failure of a relay is a reason in its cell, not an exception.
-    Raises StoreError. Safe to cancel.
+    `store`: its events count as known, and relays do not send them again. `budget`: the most to
+    read of one relay and kind. `rand` draws the samples that test the ids of one relay alone. By
+    default nobody can predict them. A failure of a relay is a reason in its cell, and not an
+    exception. Raises StoreError. Safe to cancel.
     """
     looking = _Looking(question, relays, store, budget or ReadBudget(), int(now()))
     rand = rand or random.SystemRandom()
     ids = IdComparison(store, memory, options, now, rand)
-    # Requests to delete and to vanish decide what counts, and what a repair may send.
+    # Requests to delete and to vanish decide which events count, and which a repair may send.
     for kind in (*question.kinds, *sorted(READ.difference(question.kinds))):
         await looking.kind(kind, ids)
     await looking.vanished()
@@ -104,7 +106,7 @@ async def look(
 
 
 class _Looking:
-    """Compares relays once, kind by kind, all relays at the same time."""
+    """Compares relays once, kind by kind, with all relays at the same time."""
 
     def __init__(
         self,
@@ -126,7 +128,7 @@ class _Looking:
         self._vanished: dict[str, frozenset[str]] = {}
         self._vanish_doubt: dict[str, str] = {}
         self._out: dict[str, str] = {}
-        """Why a relay gets no more requests: it cannot be reached."""
+        """Why a relay gets no more requests, because it cannot be reached."""
 
     async def kind(self, kind: int, ids: IdComparison) -> None:
         """Compare one kind."""
@@ -140,7 +142,7 @@ class _Looking:
                 group.create_task(self._by_events(name, relay, kind, filter))
 
     async def vanished(self) -> None:
-        """Ask each relay from which the author vanished what it serves from before the request.
+        """Ask each relay from which the author vanished for events from before the request.
 
         An id has no time, so a few of these events are read.
         """
@@ -167,7 +169,7 @@ class _Looking:
             self._vanish_doubt[name] = held.why
 
     async def test(self, rand: random.Random) -> None:
-        """Fetch samples of the ids that one relay alone names, without those that are deleted."""
+        """Fetch samples of the ids that one relay alone names, without deleted ones."""
         gone = DeletedIds.of(one for one in self._events.values() if one.kind == DELETION)
         found = await sampled(
             self._cells,
@@ -180,7 +182,7 @@ class _Looking:
         self._take(found.events.values())
 
     async def unmoved(self) -> None:
-        """Look up events that some relay lacks, to know which of them no repair moves."""
+        """Look up events that some relay lacks, to find those that no repair moves."""
         gaps, asked = unread(self.coverage()), self._question
         found = await looked_up(gaps, dict(self._relays), self._store)
         self._take(one for one in found if asked.of(one.kind).matches(one))
@@ -215,7 +217,7 @@ class _Looking:
             self._local[kind] = frozenset(bytes(row).hex() for row in ids)
 
     def _reachable(self, kind: int) -> list[tuple[str, Relay]]:
-        """Return the relays to ask; give each of the others an empty cell."""
+        """Return the relays to ask. Give each other relay an empty cell."""
         for name, why in self._out.items():
             self._cells[name][kind] = CoverageCell(why=why)
         return [(name, relay) for name, relay in self._relays if name not in self._out]
@@ -223,9 +225,10 @@ class _Looking:
     async def _by_ids(
         self, kind: int, filter: Filter, ids: IdComparison, relays: Sequence[tuple[str, Relay]]
     ) -> list[tuple[str, Relay]]:
-        """Compare by NIP-77; return the relays that did not come to the end.
+        """Compare by NIP-77. Return the relays that did not reach the end.
 
-        What a relay has is known beside what the store has, and a sync may fill the store now.
+        Ids of a relay are known relative to the store's ids, and a sync may change the store
+        meanwhile.
         """
         largest_first = sorted(relays, key=lambda one: -self._known_of(one[0]))
         for _ in range(_TRIES):
@@ -259,5 +262,5 @@ class _Looking:
 
 
 def is_read(kind: int) -> bool:
-    """Whether events of a kind are read because their content decides which ids count."""
+    """Return True if events of a kind are read because their content decides which ids count."""
     return kind in READ or is_replaceable(kind) or is_addressable(kind)

@@ -1,9 +1,8 @@
-"""Compute the matrix of relays by kinds: what each has of the union, what it lacks, what it should
-have deleted.
+"""Compute the matrix of relays by kinds: known events, gaps, and events that should be deleted.
 
-Pure. Ids are hex. An id counts if it is confirmed: an id that one relay alone names may be made up.
-Of a replaceable or addressable event only the newest version counts. An event that its author
-deleted (NIP-09) does not count; the matrix names the relays that still have it.
+Pure. Ids are hex. An id counts if it is confirmed, because an id that one relay alone names may be
+invented. Only the newest version of a replaceable or addressable event counts. An event that its
+author deleted (NIP-09) does not count. The matrix names the relays that still have it.
 """
 
 from __future__ import annotations
@@ -29,13 +28,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 READ: frozenset[int] = frozenset({DELETION, VANISH})
-"""Kinds that are read and not compared by ids: their content decides about other events."""
+"""Kinds to read instead of comparing ids, because their content decides about other events."""
 
 
 class CoverageCell(msgspec.Struct, frozen=True, kw_only=True):
-    """What one relay has of one kind. `whole`: it was read to its end; `why`: the reason if not.
+    """Events of one kind on one relay.
 
-    `by`: the method: "ids" (NIP-77) or "events" (REQ).
+    `whole`: the relay was read to the end of the kind. `why`: the reason if not. `by`: the method,
+    "ids" (NIP-77) or "events" (REQ).
     """
 
     held: frozenset[str] = frozenset()
@@ -45,36 +45,37 @@ class CoverageCell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SampleTest(msgspec.Struct, frozen=True, kw_only=True):
-    """What samples of relays' ids show. `believed`: relays and kinds of which every event came.
+    """Results of samples of relays' ids.
 
-    `refuted`: relays of which an event did not come: what they name confirms nothing.
+    `believed`: relays and kinds for which every event came. `refuted`: relays for which an event
+    did not come. Ids that these relays name confirm nothing.
     """
 
     believed: frozenset[tuple[str, int]] = frozenset()
     refuted: frozenset[str] = frozenset()
 
     def believing(self, relay: str, kind: int) -> SampleTest:
-        """Return this, with a relay that is believed for a kind."""
+        """Return a copy with a relay that is believed for a kind."""
         return SampleTest(believed=self.believed | {(relay, kind)}, refuted=self.refuted)
 
     def without(self, relay: str, kind: int) -> SampleTest:
-        """Return this, with a relay that is not believed for a kind."""
+        """Return a copy with a relay that is not believed for a kind."""
         return SampleTest(believed=self.believed - {(relay, kind)}, refuted=self.refuted)
 
     def refuting(self, relay: str) -> SampleTest:
-        """Return this, with a relay that names what it does not have."""
+        """Return a copy with a relay that names events which it does not have."""
         return SampleTest(believed=self.believed, refuted=self.refuted | {relay})
 
 
 class DeletedIds(msgspec.Struct, frozen=True, kw_only=True):
-    """What an author's deletions name: ids, and versions of addresses up to a second."""
+    """Targets of an author's deletions: ids, and versions of addresses up to a second."""
 
     ids: frozenset[str] = frozenset()
     addresses: dict[Coordinate, int] = {}
 
     @classmethod
     def of(cls, deletions: Iterable[Event]) -> DeletedIds:
-        """Return what kind 5 events of one author name."""
+        """Return the targets of kind 5 events of one author."""
         ids: set[str] = set()
         until: dict[Coordinate, int] = {}
         for one in deletions:
@@ -85,7 +86,7 @@ class DeletedIds(msgspec.Struct, frozen=True, kw_only=True):
         return cls(ids=frozenset(ids), addresses=until)
 
     def covers(self, event: Event) -> bool:
-        """Whether the event is deleted."""
+        """Return True if the event is deleted."""
         if not is_deletable(event.kind):
             return False
         address = address_of(event)
@@ -94,21 +95,24 @@ class DeletedIds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def address_of(event: Event) -> Coordinate | None:
-    """Return the address of a replaceable or addressable event; None for others."""
+    """Return the address of a replaceable or addressable event, or None for others."""
     d = d_of(event)
     return None if d is None else Coordinate(event.kind, event.pubkey, d)
 
 
 class Coverage(msgspec.Struct, frozen=True, kw_only=True):
-    """The matrix of one author's events; `covered` makes it.
+    """Matrix of one author's events. `covered` makes it.
 
-    `cells`: by relay (as the user wrote it) and kind. `local`: ids of a kind in the store.
-    `events`: those that were read, by id: versions and deletions. `gone`: what is deleted.
-    `unions`: by kind, the ids that count, over store and relays: confirmed, newest versions, not
-    deleted. `unconfirmed`: by kind, ids that relays name and nothing confirms. `vanished`: by
-    relay, ids that it serves although the author asked it to vanish with them (kind 62).
-    `requests`: those of `READ` that were read although they are not in `kinds`, for a repair.
-    `protected` (NIP-70) and `expired` (NIP-40): ids that no repair moves, as far as that is known.
+    - `cells`: by relay (as the user wrote it) and kind.
+    - `local`: ids of a kind in the store.
+    - `events`: the events that were read, by id, such as versions and deletions.
+    - `gone`: targets of deletions.
+    - `unions`: by kind, the ids that count, over store and relays. They are confirmed, newest
+      versions and not deleted.
+    - `unconfirmed`: by kind, ids that relays name and nothing confirms.
+    - `vanished`: by relay, ids that it serves despite the author's request to vanish (kind 62).
+    - `requests`: kinds of `READ` that were read for a repair although they are not in `kinds`.
+    - `protected` (NIP-70) and `expired` (NIP-40): known ids that no repair moves.
     """
 
     author: str
@@ -127,10 +131,10 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     expired: frozenset[str] = frozenset()
     since: int | None = None
     no_list: str = ""
-    """Why the relays where the author writes (NIP-65) are not compared; "" if they are."""
+    """Why the relays where the author writes (NIP-65) are not compared, or "" if they are."""
 
     def cell(self, relay: str, kind: int) -> CoverageCell:
-        """Return what a relay has of a kind."""
+        """Return the cell of a relay and a kind."""
         return self.cells[relay][kind]
 
     def union(self, kind: int) -> frozenset[str]:
@@ -138,35 +142,36 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
         return self.unions[kind]
 
     def held(self, relay: str, kind: int) -> int:
-        """Return how many of the union a relay has; a lower bound if the cell is not whole."""
+        """Return how many of the union a relay has, or a lower bound if the cell is not whole."""
         return len(self.cell(relay, kind).held & self.union(kind))
 
     def lacking(self, relay: str, kind: int) -> frozenset[str] | None:
-        """Return the ids of the union that a relay lacks; None if it was not read to its end."""
+        """Return the ids of the union that a relay lacks, or None if it was not read to its end."""
         cell = self.cell(relay, kind)
         return self.union(kind) - cell.held if cell.whole else None
 
     def due(self, relay: str, kind: int) -> frozenset[str]:
         """Return the ids of the union that a relay should have.
 
-        A relay need not have protected and expired events, and requests to vanish from others.
+        A relay need not have protected and expired events, and requests to vanish from other
+        relays.
         """
         ids = self.union(kind)
         return ids - self.protected - self.expired - self._to_others(relay, ids)
 
     def missing(self, relay: str, kind: int) -> frozenset[str] | None:
-        """Return the ids that a relay should have and lacks; None if it was not read to its end."""
+        """Return the ids that a relay should have and lacks, or None if it was not read fully."""
         cell = self.cell(relay, kind)
         return self.due(relay, kind) - cell.held if cell.whole else None
 
     def _to_others(self, relay: str, ids: frozenset[str]) -> frozenset[str]:
-        """Return which of the ids are requests to vanish from other relays alone."""
+        """Return which of the ids are requests to vanish from other relays only."""
         read = (self.events[one] for one in ids if one in self.events)
         url = {normalize(relay)}
         return frozenset(e.id for e in read if e.kind == VANISH and not vanishes_here(e, url))
 
     def alone(self, relay: str, kind: int) -> int:
-        """Return how many ids of a kind a relay names that nothing confirms; they count nowhere."""
+        """Return how many unconfirmed ids of a kind a relay names. They count nowhere."""
         return len(self.cell(relay, kind).held & self.unconfirmed.get(kind, frozenset()))
 
     def undeleted(self, relay: str) -> frozenset[str]:
@@ -175,7 +180,7 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
         return _deleted(held, self.events, self.gone) | self.vanished.get(relay, frozenset())
 
     def requests_lacking(self, relay: str) -> frozenset[str]:
-        """Return the requests (kinds 5, 62) about events that a relay still has, and lacks itself.
+        """Return requests (kinds 5, 62) that a relay lacks, about events that it still has.
 
         A repair sends these. Empty if the relay was not read to the end of their kind.
         """
@@ -222,7 +227,7 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     def stored(self, kind: int) -> int | None:
-        """Return how many of the union of a kind the store has; None without a store."""
+        """Return how many of the union of a kind the store has, or None without a store."""
         if kind not in self.local:
             return None
         return len(self.local[kind] & self.union(kind))
@@ -251,11 +256,11 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def share(coverage: Coverage, relay: str) -> float | None:
-    """Return the part that a relay has of the events of all kinds that it should have.
+    """Return the share that a relay has of the events of all kinds that it should have.
 
-    None if it was not read to its end, or if no event is known that it should have.
+    None if the relay was not read to its end, or if no event is known that it should have.
     """
-    if relay in coverage.vanished:  # which of the union it should have is not known
+    if relay in coverage.vanished:  # the events of the union that it should have are unknown
         return None
     due = missing = 0
     for kind in coverage.kinds:
@@ -281,11 +286,13 @@ def covered(
     expired: frozenset[str] = frozenset(),
     since: int | None = None,
 ) -> Coverage:
-    """Return the matrix of cells; `events` are those that were read, deletions included.
+    """Return the matrix of cells. `events` are the events that were read, with deletions.
 
-    `tested`: what samples of the relays' ids show; None: there were none. `vanished`: what relays
-    serve from before a request to vanish; `vanish_doubt`: why this may be more. `protected` and
-    `expired`: ids of such events. `since`: the time (Unix seconds) before which nothing was read.
+    - `tested`: results of samples of the relays' ids, or None without samples.
+    - `vanished`: ids that relays serve from before a request to vanish.
+    - `vanish_doubt`: why there may be more of these ids.
+    - `protected` and `expired`: ids of such events.
+    - `since`: the time (Unix seconds) before which nothing was read.
     """
     requests = tuple(sorted(READ.difference(kinds).intersection(*cells.values())))
     gone = DeletedIds.of(one for one in events.values() if one.kind == DELETION)
@@ -322,8 +329,11 @@ def confirmed(
     sure: frozenset[str],
     tested: SampleTest,
 ) -> frozenset[str]:
-    """Return `sure` and the ids of a kind that exist: their event came from a relay, two relays
-    name them that are not refuted, or one that is believed."""
+    """Return `sure` and the ids of a kind that exist.
+
+    An id exists if its event came from a relay. It also exists if one believed relay names it, or
+    two relays that are not refuted.
+    """
     known, once = set(sure), set[str]()
     for relay, row in cells.items():
         cell = row[kind]
@@ -357,6 +367,6 @@ def older(events: Iterable[Event]) -> frozenset[str]:
 
 
 def _deleted(ids: frozenset[str], events: Mapping[str, Event], gone: DeletedIds) -> frozenset[str]:
-    """Return which of the ids are deleted; deletion events themselves never are."""
+    """Return which of the ids are deleted. Deletion events themselves never are."""
     read = {key for key in ids if key in events}
     return frozenset({key for key in read if gone.covers(events[key])} | (ids & gone.ids - read))

@@ -1,5 +1,4 @@
-"""Decide which events a repair sends to which relay, and why it skips others: rules over values,
-without I/O."""
+"""Decide which events a repair sends to which relay, and why it skips others. Pure."""
 
 from __future__ import annotations
 
@@ -22,13 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
 RECENT: Final = 30 * 86_400
-"""Seconds: older events are not sent to relays that the user did not name."""
+"""Seconds. Older events are not sent to relays that the user did not name."""
 
 MOST_UNASKED: Final = 200
-"""Events of one run to all relays that the user did not name."""
+"""Most events of one run to all relays that the user did not name."""
 
 DROPPED: Final = 2
-"""A relay that took an event and lost it this many times gets it no more."""
+"""A relay that accepted an event and lost it this many times does not get it again."""
 
 
 class SkipReason(StrEnum):
@@ -50,10 +49,10 @@ class SkipReason(StrEnum):
 
 
 class MissingEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """An event that a relay lacks; `event` None: no relay sent it. `named`: the user named the
-    relay.
+    """An event that a relay lacks.
 
-    `why`: the reason to skip it, if already known.
+    `event` is None if no relay sent it. `named`: the user named the relay. `why`: the reason to
+    skip the event, if already known.
     """
 
     relay: str
@@ -72,9 +71,9 @@ class CopyStep(msgspec.Struct, frozen=True):
 
 
 class CoveragePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """The steps in their order, deletions first; `left`: relay, reason, number.
+    """Steps in their order, deletions first. `left`: relay, reason and number of skipped events.
 
-    `uncompared`: by relay, the kinds of which it gets nothing, as what it lacks is not known.
+    `uncompared`: by relay, the kinds that it gets no events of, because its gaps are unknown.
     """
 
     steps: tuple[CopyStep, ...]
@@ -83,11 +82,11 @@ class CoveragePlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def relays(self) -> tuple[str, ...]:
-        """The relays that receive something."""
+        """The relays that receive events."""
         return tuple(dict.fromkeys(one.relay for one in self.steps))
 
     def of(self, relay: str) -> list[Event]:
-        """Return what one relay receives, in order."""
+        """Return the events that one relay receives, in order."""
         return [one.event for one in self.steps if one.relay == relay]
 
     def to_dict(self) -> dict[str, Any]:
@@ -108,11 +107,13 @@ class CoveragePlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts that a plan depends on. `pubkey`: the user's own key, None without one. `now`: Unix
-    seconds.
+    """Facts on which a plan depends.
 
-    `gone` and `vanishing` (kind 62 events) are the author's. `dropped`: how often each relay (URL)
-    accepted an id and lost it; `refused`: ids that it refused a short while ago.
+    - `pubkey`: the user's own key, or None.
+    - `now`: Unix seconds.
+    - `gone` and `vanishing` (kind 62 events): of the author.
+    - `dropped`: how often each relay (URL) accepted an id and lost it.
+    - `refused`: ids that each relay refused recently.
     """
 
     author: str
@@ -124,7 +125,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     refused: dict[str, frozenset[str]] = {}
 
     def objection(self, one: MissingEvent) -> SkipReason | None:
-        """Return why an event is skipped, whatever else is sent."""
+        """Return why to skip an event for its relay, or None."""
         event = one.event
         if one.why is not None:
             return one.why
@@ -133,7 +134,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         return self._of_event(event, one.url) or self._of_relay(event, one)
 
     def _of_event(self, event: Event, url: str) -> SkipReason | None:
-        """Return why the event itself is skipped, for any relay."""
+        """Return why to skip the event because of its content, or None."""
         held_back = Sharing([Filter(authors=[self.author])]).holds_back(event)
         if held_back is not None:
             return (
@@ -171,9 +172,9 @@ def planned(
     unseen: Mapping[str, int] = MappingProxyType({}),
     uncompared: Mapping[str, tuple[int, ...]] = MappingProxyType({}),
 ) -> CoveragePlan:
-    """Return the steps, and what is left with the reasons. Each event goes to a relay once.
+    """Return the steps, and the skipped events with the reasons. Each event goes to a relay once.
 
-    `unseen`: by relay, how many more ids it lacks of which no event is known. `uncompared`: by
+    `unseen`: by relay, how many further ids it lacks whose events are unknown. `uncompared`: by
     relay, the kinds that were not read to their end.
     """
     steps: list[CopyStep] = []
@@ -195,7 +196,7 @@ def planned(
 
 
 def _in_order(wanted: Iterable[MissingEvent]) -> list[MissingEvent]:
-    """Order deletions first, then the newest, each once for a relay."""
+    """Order deletions first, then the newest events. Each event comes once for a relay."""
     once = {(one.url, one.id): one for one in wanted}
     return sorted(once.values(), key=_rank)
 
@@ -208,8 +209,10 @@ def _rank(one: MissingEvent) -> tuple[bool, int, str, str]:
 
 
 def recipients(events: Iterable[Event]) -> Mapping[str, Collection[str]]:
-    """Return the people that events mention (`p` tags), with the ids of those events; without the
-    author."""
+    """Return the people whom events mention (`p` tags), with the ids of those events.
+
+    Leaves out the author.
+    """
     found: dict[str, set[str]] = {}
     for event in events:
         for key in event.tag_values("p"):

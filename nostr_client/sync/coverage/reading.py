@@ -1,5 +1,4 @@
-"""Read the events of a filter from one relay, within a budget: versions, deletions, and relays
-without NIP-77."""
+"""Read the events of a filter from one relay within a budget, without NIP-77."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class EventsById(msgspec.Struct, frozen=True):
-    """Events by id; `why`: the reason if more may exist, "" if these are all."""
+    """Events by id. `why`: why more events may exist, or "" if these are all."""
 
     events: dict[str, Event]
     why: str = ""
@@ -47,7 +46,7 @@ async def read_held(relay: Relay, filter: Filter, budget: ReadBudget) -> EventsB
 
 
 def _doubt(walk: Walk[PagedId]) -> str:
-    """Return why a reading that came to its end is not whole; "" if it is."""
+    """Return why a reading that ended is not whole, or "" if it is."""
     if walk.complete:
         return ""
     if walk.stalled:

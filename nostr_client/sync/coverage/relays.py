@@ -1,4 +1,4 @@
-"""Run coverage and repair over the relays of one client; know which of them the user named."""
+"""Run coverage and repair over the relays of one client, and know which the user named."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 
 
 class CoverageRelays:
-    """See the module. `pubkey`: the user's own key (hex); None: no event is the user's own."""
+    """Coverage over the relays of a pool.
+
+    `pubkey`: the user's own key (hex), or None if no event is the user's own.
+    """
 
     def __init__(
         self,
@@ -62,7 +65,7 @@ class CoverageRelays:
         budget: ReadBudget | None,
         options: SyncOptions | None,
     ) -> Coverage:
-        """See `NostrClient.coverage`."""
+        """Return a coverage, as `NostrClient.coverage` describes."""
         known = {relay.url for _, relay in named}
         found: list[tuple[str, Relay]] = []
         no_list = ""
@@ -84,7 +87,7 @@ class CoverageRelays:
         return msgspec.structs.replace(coverage, no_list=no_list)
 
     async def plan(self, coverage: Coverage) -> CoveragePlan:
-        """See `NostrClient.plan_repair`."""
+        """Plan a repair, as `NostrClient.plan_repair` describes."""
         mentions = None
         if self._finder is not None and self._choice is not None:
             mentions = Mentions(self._finder, self._choice, self._stranger)
@@ -101,7 +104,7 @@ class CoverageRelays:
         )
 
     async def carry_out(self, plan: CoveragePlan, options: SyncOptions | None) -> RepairReport:
-        """See `NostrClient.repair`."""
+        """Execute a repair, as `NostrClient.repair` describes."""
         relays = {name: self._asked(name) for name in plan.relays}
         return await carry_out(plan, relays, self._memory, self._sent, options)
 
@@ -117,8 +120,7 @@ class CoverageRelays:
         ]
 
     def _asked(self, name: str) -> Relay:
-        """Return a relay that was asked before; its name in a result does not count as named by the
-        user."""
+        """Return a relay that was asked before. The user need not have named it."""
         known = self._pool.relays.get(normalize(name))
         return self._pool.relay(name) if known is None else known
 

@@ -30,20 +30,20 @@ if TYPE_CHECKING:
     from nostr_client.sync.sent import RepairAttempts
 
 _BATCH: Final = 100
-"""Events between two writes of the progress: after a crash these are sent again."""
+"""Events between two writes of the progress. After a crash these events are sent again."""
 
 
 class Repaired(msgspec.Struct, frozen=True, kw_only=True):
     """One relay: the number of events planned for it, and the number that it accepted.
 
-    `refused`: by reason, in the relay's words; `unsent`: events that were no longer sent to it.
+    `refused`: by reason, in the relay's words. `unsent`: events that were not sent to it.
     """
 
     relay: str
     planned: int
     taken: int = 0
     had: int = 0
-    """Events that it had already, or has a newer version of."""
+    """Events that it already had, or of which it has a newer version."""
     refused: dict[str, int] = {}
     unsent: int = 0
 
@@ -55,7 +55,7 @@ class RepairReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def complete(self) -> bool:
-        """Whether every relay has what was planned for it."""
+        """Whether every relay has all events planned for it."""
         return all(one.taken + one.had == one.planned for one in self.relays)
 
     def to_dict(self) -> dict[str, Any]:
@@ -70,10 +70,10 @@ async def carry_out(
     sent: RepairAttempts,
     options: SyncOptions | None = None,
 ) -> RepairReport:
-    """Upload the events of a plan, at the rate of a sync; failures of relays are in the report.
+    """Upload the events of a plan at the rate of a sync. Failures of relays are in the report.
 
-    `relays`: by the names in the plan. Raises StoreError. Safe to cancel or kill: accepted events
-    are noted every hundred events, and the next repair continues from what relays have.
+    `relays`: by the names in the plan. Raises StoreError. Safe to cancel or kill. Accepted events
+    are noted every hundred events, and the next repair compares the relays again.
     """
     async with task_group() as group:
         tasks = [
@@ -97,10 +97,10 @@ async def prepared(
     store: EventStore | None = None,
     mentions: Mentions | None = None,
 ) -> CoveragePlan:
-    """Return the plan of a repair; download what relays lack if the store lacks it too.
+    """Return the plan of a repair. Downloads missing events that the store lacks too.
 
-    `relays`: by the names in the coverage. `pubkey`: the user's own key (hex). `mentions`: finds
-    the relays where mentioned people read. Raises StoreError. Safe to cancel.
+    `relays`: by the names in the coverage. `pubkey`: the user's own key (hex). `mentions` finds the
+    relays where mentioned people read. Raises StoreError. Safe to cancel.
     """
     wanted = await lacking(coverage, relays, store, named)
     by_url = {one.url: one for one in relays.values()}
@@ -125,7 +125,7 @@ async def prepared(
 
 
 async def refused_before(relay: Relay, memory: SyncMemory, ids: Sequence[str]) -> frozenset[str]:
-    """Return ids that the relay refused a short while ago, and that are not sent now."""
+    """Return ids that the relay refused recently, and that are not sent now."""
     raw = [bytes.fromhex(one) for one in ids]
     recalled = await memory.recall(place_of(relay), Side.UP, raw)
     return frozenset(one.hex() for one in recalled.waiting)
@@ -161,7 +161,7 @@ def _uploads(
     options: SyncOptions,
     tally: RelayTally,
 ) -> Uploads:
-    """Upload some events; the plan has decided which."""
+    """Upload some events, which the plan has chosen."""
     sharing = Sharing((), others=True)
     uploads = Uploads(relay, _Planned(events), memory, options, tally, sharing)
     uploads.put([bytes.fromhex(one.id) for one in events])
@@ -170,13 +170,13 @@ def _uploads(
 
 
 class _Planned:
-    """The events of a plan as the source of an upload."""
+    """Events of a plan as the source of an upload."""
 
     def __init__(self, events: Sequence[Event]) -> None:
         self._events = {one.id: one for one in events}
 
     async def query(self, filters: Sequence[Filter]) -> list[Event]:
-        """Return the events of the ids, in their order."""
+        """Return the events of the ids, in the order of the ids."""
         return [self._events[one] for asked in filters for one in asked.ids or ()]
 
 

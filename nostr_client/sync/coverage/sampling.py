@@ -1,8 +1,8 @@
-"""Test whether relays have what they alone name, by a random sample of these events.
+"""Test with a random sample whether relays have the events that they alone name.
 
-A relay can name any id, so an id that nothing else confirms proves no event. `SAMPLE` of them are
-fetched for each relay and kind. If all come, the relay is believed for the others of the kind. If
-one does not come, what the relay names confirms nothing.
+A relay can name any id, so an id that nothing else confirms proves no event. `SAMPLE` of these ids
+are fetched for each relay and kind. If all events come, the relay is believed for the other ids of
+the kind. If one event does not come, the relay's ids confirm nothing.
 """
 
 from __future__ import annotations
@@ -27,12 +27,11 @@ if TYPE_CHECKING:
     from nostr_client.sync.coverage.matrix import CoverageCell
 
 SAMPLE: Final = 30
-"""Ids of one relay and kind that are fetched, 11 kB: if a tenth is made up, the sample misses it
-once in 24 times."""
+"""Ids to fetch of one relay and kind, 11 kB. If a tenth is invented, one sample in 24 misses it."""
 
 
 class SampleResult(NamedTuple):
-    """What the samples show, and the events that came, by id."""
+    """Results of the samples, and the events that came, by id."""
 
     tested: SampleTest
     events: dict[str, Event]
@@ -46,11 +45,11 @@ async def sampled(
     sure: Collection[str],
     rand: random.Random,
 ) -> SampleResult:
-    """Fetch samples of the ids that one relay alone names, again once a relay is refuted.
+    """Fetch samples of the ids that one relay alone names, and again after a relay is refuted.
 
-    `filters`: by kind, what an event must match. `sure`: ids that need no test. `rand` draws the
-    samples: a relay that could foresee them would have only these events. A relay that does not
-    answer is neither believed nor refuted. Safe to cancel.
+    `filters`: by kind, the filter that an event must match. `sure`: ids that need no test. `rand`
+    draws the samples. A relay that could predict them would have only these events. A relay that
+    does not answer is neither believed nor refuted. Safe to cancel.
     """
     samples = _Samples(cells, filters, frozenset(sure), rand)
     asked = set(relays)
@@ -68,13 +67,13 @@ async def sampled(
 
 
 async def exist(relay: Relay, ids: Collection[str], filter: Filter) -> bool:
-    """Whether a relay sends an event of the filter for each id."""
+    """Return True if a relay sends an event of the filter for each id."""
     found = await fetched(relay, ids) or {}
     return all(one in found and filter.matches(found[one]) for one in ids)
 
 
 async def fetched(relay: Relay, ids: Collection[str]) -> dict[str, Event] | None:
-    """Return the events of ids; None if the relay does not answer."""
+    """Return the events of ids, or None if the relay does not answer."""
     try:
         found = await events_by_id(relay, [bytes.fromhex(one) for one in ids])
     except RelayError:
@@ -89,7 +88,7 @@ def draw(ids: Collection[str], rand: random.Random) -> list[str]:
 
 
 class _Samples:
-    """Which ids were tested, and what is known by that."""
+    """Tested ids, and the results of the tests."""
 
     def __init__(
         self,
@@ -107,7 +106,7 @@ class _Samples:
         self._drawn_from: dict[tuple[str, int], frozenset[str]] = {}
 
     def due(self, relay: str) -> dict[int, list[str]]:
-        """Return samples by kind of what this relay alone names, and was not drawn from before."""
+        """Return samples by kind of untested ids that only this relay names."""
         found = {}
         for kind in self._filters:
             before = self._drawn_from.get((relay, kind), frozenset())
@@ -121,9 +120,10 @@ class _Samples:
     def judge(
         self, relay: str, samples: Mapping[int, Collection[str]], found: Mapping[str, Event]
     ) -> bool:
-        """Note what came of a relay's samples; return whether the relay may be believed further.
+        """Note the result of a relay's samples. Return True if the relay may be believed further.
 
-        Events of `RECEIVER_ONLY` kinds that do not come refute nobody: they may not be for us.
+        Events of `RECEIVER_ONLY` kinds that do not come refute no relay, because the relay may not
+        serve them to this user.
         """
         for kind, ids in samples.items():
             good = [one for one in ids if self._is_event(found.get(one), kind)]

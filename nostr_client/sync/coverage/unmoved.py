@@ -1,7 +1,7 @@
 """Find the events that no repair moves: protected by their author (NIP-70), or expired (NIP-40).
 
-A relay need not have them, so they are no part of what it lacks. An id does not show it. So of the
-ids that a relay lacks, some events are looked up: in the store, then on the relays.
+A relay need not have these events, so they are no gaps. The id of an event does not show this. So
+some events that a relay lacks are looked up in the store, then on the relays.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from nostr_client.sync.coverage.matrix import Coverage
 
 MOST: Final = 50
-"""Most events that one comparison downloads for this, about 30 kB. Where more are lacking, none is:
-the share of a relay is low, whatever a few of them are."""
+"""Most events that one comparison downloads for this, about 30 kB.
+
+If more events are missing, none is downloaded. The relay's share is low in any case.
+"""
 
 _MOST_STORED: Final = 5_000
-"""Events that one comparison reads in the store for this."""
+"""Most events that one comparison reads in the store for this."""
 
 _BATCH: Final = 50
 """Ids in one query of the store."""
@@ -40,23 +42,23 @@ class UnreadId(NamedTuple):
 
 
 def is_kept_back(event: Event) -> bool:
-    """Whether an author keeps an event to the relays that he gave it to (NIP-70)."""
+    """Return True if an author keeps an event on the relays that the author chose (NIP-70)."""
     return is_protected(event) or reposts_protected(event)
 
 
 def is_expired(event: Event, now: int) -> bool:
-    """Whether an event had expired (NIP-40) at a time, in Unix seconds."""
+    """Return True if an event had expired (NIP-40) at a time, in Unix seconds."""
     ends = expiration(event)
     return ends is not None and ends <= now
 
 
 def stays(event: Event, now: int) -> bool:
-    """Whether no repair moves an event."""
+    """Return True if no repair moves an event."""
     return is_kept_back(event) or is_expired(event, now)
 
 
 def unread(coverage: Coverage) -> list[UnreadId]:
-    """Return what relays lack of which only the id is known, the same order for the same ids."""
+    """Return the events that relays lack and of which only the id is known, in a stable order."""
     cells = [cell for row in coverage.cells.values() for cell in row.values()]
     read = frozenset(coverage.events).union(*(one.held for one in cells if one.by == "events"))
     ids: set[str] = set()
