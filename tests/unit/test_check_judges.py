@@ -90,12 +90,12 @@ def test_all_judges_are_found() -> None:
 
 
 @pytest.mark.parametrize("end", [ExchangeEnd.SILENT, ExchangeEnd.DROPPED, ExchangeEnd.NOTICE])
-@pytest.mark.parametrize("name", JUDGES.keys() - {"judge_standing.clock"})
+@pytest.mark.parametrize("name", sorted(JUDGES.keys() - {"judge_standing.clock"}))
 def test_no_answer_is_never_right(name: str, end: ExchangeEnd) -> None:
     assert CheckOutcome.RIGHT not in {one.outcome for one in judged(name, end)}
 
 
-@pytest.mark.parametrize("name", JUDGES.keys() - BY_THE_ANSWER - {"judge_standing.clock"})
+@pytest.mark.parametrize("name", sorted(JUDGES.keys() - BY_THE_ANSWER - {"judge_standing.clock"}))
 def test_an_answer_without_events_is_right_only_where_it_is_the_evidence(name: str) -> None:
     found = {one.test: one.outcome for one in judged(name, ExchangeEnd.ANSWERED)}
     allowed = {"read.answer", "read.frames"} if name == "judge_reading.each_answer" else set()
