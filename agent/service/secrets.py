@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 import secrets
-import signal
-from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from agent.api.address import READ_SUFFIX
+from agent.service.key_command import printed_key
 from nostr_client.assertions.card_key import card_signer, check_key
 from nostr_client.codecs.keys import KeySigner
 from nostr_client.errors import InvalidInput
-from nostr_client.paths import (
-    LONGEST_SECRET,
-    read_secret,
-    token_path,
-    user_path,
-    write_private,
-)
+from nostr_client.paths import read_secret, token_path, user_path, write_private
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,9 +21,6 @@ if TYPE_CHECKING:
     from nostr_client.options import ConnectionOptions
 
 
-COMMAND_S: Final = 30.0
-
-
 async def make_signer(section: IdentitySection) -> KeySigner | None:
     """The signer that the configuration names, or None. Raises InvalidInput, InvalidKey.
 
@@ -40,7 +28,7 @@ async def make_signer(section: IdentitySection) -> KeySigner | None:
     """
     if section.key_command:
         name = "identity.key_command"
-        text, where = await _printed(section.key_command, name), f"what {name} printed"
+        text, where = await printed_key(section.key_command, name), f"what {name} printed"
         return KeySigner.from_nsec(text.strip(), where)
     return signer_of_file(section)
 
@@ -85,7 +73,7 @@ async def _card_key(section: AssertionsSection, path: Path | None) -> tuple[str,
     if path is not None:
         return _card_key_in(path)
     name = "assertions.key_command"
-    return await _printed(section.key_command, name), f"what {name} printed"
+    return await printed_key(section.key_command, name), f"what {name} printed"
 
 
 def _card_key_in(path: Path) -> tuple[str, str]:
@@ -98,38 +86,6 @@ def _read(path: Path, where: str) -> str:
         return read_secret(path)
     except OSError as error:
         raise InvalidInput(f"{where}: {error.strerror or error}") from error
-
-
-async def _printed(command: tuple[str, ...], name: str) -> str:
-    """Return what a program prints within COMMAND_S; without a shell, and with nothing on stdin.
-
-    If it is cancelled, the program is ended at once, with the programs that it started.
-    """
-    pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *command, stdin=nothing, stdout=pipe, stderr=nothing, start_new_session=True
-        )
-    except (OSError, ValueError) as error:
-        raise InvalidInput(f"{name}: {type(error).__name__}") from error
-    try:
-        async with asyncio.timeout(COMMAND_S):
-            printed, _ = await process.communicate()
-    except TimeoutError as error:
-        raise InvalidInput(f"{name}: took more than {COMMAND_S:g} s") from error
-    finally:
-        if process.returncode is None:
-            await _end(process)
-    if process.returncode:
-        raise InvalidInput(f"{name} ended with {process.returncode}")
-    return printed[:LONGEST_SECRET].decode("ascii", "replace")
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """End a program that leads a session of its own, with all programs of that session."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    await process.wait()
 
 
 class Tokens(NamedTuple):

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Final
 from nostr_client.assertions.fields import ADDRESS, EVENT, IDENTIFIER, USER
 from nostr_client.codecs import kinds
 from nostr_client.codecs.private_kinds import PRIVATE_KINDS
-from nostr_client.codecs.references import address_of, reacted_to, receivers, thread_of
+from nostr_client.codecs.references import (
+    address_of,
+    reaction_targets,
+    receivers,
+    targets_named,
+    thread_of,
+)
 from nostr_client.codecs.zaps import RECEIPT, REQUEST, Zap, read_zap
 from nostr_client.store.rules import ALL_RELAYS
 
@@ -112,6 +118,9 @@ class AssertionTally:
         self._numbers: dict[str, int] = {}
         self._people: dict[str, _Person] = {}
         self._things: dict[str, _Thing] = {}
+        """Events and addresses; only an address has a colon."""
+        self._externals: dict[str, _Thing] = {}
+        """Identifiers: anybody may give one any name, also that of an event or address."""
         self._topics: dict[str, Counter[str]] = {}
         self._receivers: dict[str, frozenset[str]] = {}
         self._paid: dict[bytes, tuple[Zap, int, bool | None]] = {}
@@ -141,15 +150,17 @@ class AssertionTally:
         """Yield every author, event, address and identifier in the events, as card kind and `d`."""
         yield from ((USER, key) for key in sorted(self._latest) if not self.has_vanished(key))
         yield from sorted((kind, subject) for subject, kind in self._subjects.items())
+        yield from ((IDENTIFIER, subject) for subject in sorted(self._externals))
 
     def values(self, kind: int, subject: str, *, personal: bool = True) -> Values:
         """Return each known field of a subject; without `personal`, those that are not personal."""
         if kind == USER:
             values = self._of_person(subject)
             return values | self._personal(subject) if personal else values
-        thing = self._things.get(subject) or _Thing()
         if kind == IDENTIFIER:
+            thing = self._externals.get(subject) or _Thing()
             return {"comment_cnt": thing.comments, "reaction_cnt": len(thing.reactions)}
+        thing = self._things.get(subject) or _Thing()
         return {
             "comment_cnt": thing.comments,
             "quote_cnt": thing.quotes,
@@ -162,6 +173,8 @@ class AssertionTally:
         """Whether any event is by a subject, is the subject, or is about it."""
         if kind == USER:
             return subject in self._latest or subject in self._people
+        if kind == IDENTIFIER:
+            return subject in self._externals
         return subject in self._subjects or subject in self._things
 
     def has_vanished(self, key: str) -> bool:
@@ -170,9 +183,12 @@ class AssertionTally:
         return at is not None and self._latest.get(key, 0) <= at
 
     def identifier_kinds(self, subject: str) -> tuple[str, ...]:
-        """Return the `k` values of NIP-73 that events give an identifier, most frequent first."""
-        thing = self._things.get(subject)
-        return () if thing is None else tuple(k for k, _ in thing.kinds.most_common(1))
+        """Return the `k` value of NIP-73 that most events give an identifier, of equally frequent
+        values the first by name; nothing if no event gives one."""
+        thing = self._externals.get(subject)
+        if thing is None or not thing.kinds:
+            return ()
+        return (min(thing.kinds, key=lambda k: (-thing.kinds[k], k)),)
 
     # What each kind says.
 
@@ -203,9 +219,9 @@ class AssertionTally:
 
     def _comment(self, event: Event) -> None:
         self._person(event.pubkey).replies += 1
-        self._identifiers(event, "Ii", "Kk")
-        # one set: a value that an `e` or `a` tag and an `i` tag name is one subject
-        for target in {value for name in "EeAaIi" for value in event.tag_values(name)}:
+        for identifier in self._identifiers(event, "Ii", "Kk"):
+            identifier.comments += 1
+        for target in targets_named(event, "EeAa"):
             self._thing(target).comments += 1
         self._quoted(event)
 
@@ -215,18 +231,14 @@ class AssertionTally:
 
     def _repost(self, event: Event) -> None:
         who = self._number(event.pubkey)
-        for name in ("e", "a"):
-            for target in set(event.tag_values(name)):
-                self._thing(target).reposts.add(who)
+        for target in targets_named(event, "ea"):
+            self._thing(target).reposts.add(who)
 
     def _reaction(self, event: Event) -> None:
         self.identities.add(event.pubkey)
         who = self._number(event.pubkey)
-        target = reacted_to(event)
-        if target is not None:
+        for target in reaction_targets(event):
             self._thing(target).reactions.add(who)
-        for address in set(event.tag_values("a")):
-            self._thing(address).reactions.add(who)
         pleased = list(event.tag_values("p"))
         if pleased:
             self._person(pleased[-1]).reacted += 1
@@ -271,8 +283,7 @@ class AssertionTally:
         kind = next((value for name in types for value in event.tag_values(name)), None)
         found = []
         for value in named:
-            self._subjects[value] = IDENTIFIER
-            thing = self._thing(value)
+            thing = self._externals.setdefault(value, _Thing())
             if kind is not None:
                 thing.kinds[kind] += 1
             found.append(thing)

@@ -28,6 +28,27 @@ def reacted_to(reaction: Event) -> str | None:
     return ids[-1] if ids else None
 
 
+def targets_named(event: Event, names: Iterable[str]) -> set[str]:
+    """Return the ids and addresses that tags `e`, `E`, `a` and `A` name.
+
+    Only an address has a colon. An `a` without one names no address, and an `e` with one no event.
+    So a caller may keep ids and addresses in one table.
+    """
+    return {
+        value
+        for name in names
+        for value in event.tag_values(name)
+        if (":" in value) == (name in "aA")
+    }
+
+
+def reaction_targets(reaction: Event) -> set[str]:
+    """Return the id and the addresses that a reaction is to."""
+    target = reacted_to(reaction)
+    ids = set() if target is None or ":" in target else {target}
+    return ids | targets_named(reaction, "a")
+
+
 def reaction_label(reaction: Event) -> str:
     """What a reaction says: `+` for a like (or no content), `-` for a dislike, else its text."""
     return clip(reaction.content.strip() or "+", LABEL_BYTES)

@@ -32,7 +32,7 @@ from tests.conftest import shared_path
 from tests.zapping import zap_tags
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 NOW = 1_800_000_000
 OPTIONS = CardOptions()
@@ -144,7 +144,7 @@ def of_thing(events: list[Line], subject: str, name: str) -> dict[str, Any]:
     def commented(one: Line) -> bool:
         if one["kind"] == 1:
             return subject in replied_to(one, "ea" if ":" in subject else "e")
-        named = (subject in values(one, letter) for letter in "EeAa")
+        named = (subject in values(one, letter) for letter in ("Aa" if ":" in subject else "Ee"))
         return bool(one["kind"] == 1111 and any(named))
 
     def reacted(one: Line) -> bool:
@@ -288,19 +288,45 @@ def test_identifiers_have_their_kind_and_both_numbers() -> None:
 ADDRESS_OF_ME = f"30023:{ME.pubkey}:essay"
 
 
-@pytest.mark.parametrize("subject", ["ab" * 32, ADDRESS_OF_ME])
-@pytest.mark.parametrize("names", ["ei", "Ei", "aI", "Aai", "EeAaIi"])
-def test_a_comment_counts_once_for_a_value_that_tags_of_two_meanings_name(
-    subject: str, names: str
+NOTE = made(ME, 1)
+ESSAY = made(ME, 30_023, ("d", "essay"))
+SAME_NAMES = {(EVENT, "e"): NOTE.id, (ADDRESS, "a"): ADDRESS_OF_ME}
+"""Subjects whose names a stranger also gives to identifiers."""
+
+
+def about(name: str) -> Iterator[Event]:
+    """Events of every kind that counts, with every tag that may name a subject."""
+    ways = ["e", "E", "a", "A", "i", "I", "ei", "Ei", "aI", "Aai", "EeAaIi", "q", "qi"]
+    for at, letters in enumerate(ways):
+        tags = [(letter, name) for letter in letters]
+        for kind in (6, 7, 16, 17, 1111):
+            yield made(OTHER, kind, *tags, ("k", "web"), at=at + 10)
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_an_identifier_of_the_same_name_changes_no_card_of_an_event_or_address(
+    backwards: bool,
 ) -> None:
-    comment = made(ME, 1111, *((name, subject) for name in names), ("k", "web"))
-    plain = [json.loads(comment.to_json())]
-    tally = tally_of([comment])
-    for kind, name in ((EVENT, "e"), (ADDRESS, "a")):
-        count = of_thing(plain, subject, name)["comment_cnt"]
-        assert tally.values(kind, subject)["comment_cnt"] == count == 1
-    assert tally.values(IDENTIFIER, subject)["comment_cnt"] == 1
-    assert of_identifier(plain, subject)["comment_cnt"] == 1
+    """A stranger's `i` tag may hold any text, also the id or address of somebody's event."""
+    for (kind, letter), name in SAME_NAMES.items():
+        events = [NOTE, ESSAY, *about(name)]
+        tally = tally_of(reversed(events) if backwards else events)
+        subjects = {(EVENT, NOTE.id), (ADDRESS, ADDRESS_OF_ME), (IDENTIFIER, name)}
+        assert subjects <= set(tally.subjects())
+        plain = [json.loads(one.to_json()) for one in events]
+        found = without(tally.values(kind, name), "zap")
+        assert found == of_thing(plain, name, letter)
+        assert all(found.values())
+        assert tally.values(IDENTIFIER, name) == of_identifier(plain, name)
+        assert tally.identifier_kinds(name) == ("web",)
+        cards = cards_of(tally, list(tally.subjects()), OPTIONS, {})
+        assert subjects <= {(card.kind, card.subject) for card in cards}
+
+
+def test_the_kind_of_an_identifier_does_not_depend_on_the_order_of_events() -> None:
+    given = [made(ME, 17, ("i", "x"), ("k", k), at=at) for at, k in enumerate("bacab")]
+    for events in (given, given[::-1]):
+        assert tally_of(events).identifier_kinds("x") == ("a",)
 
 
 def test_the_hours_of_most_notes_may_pass_midnight() -> None:

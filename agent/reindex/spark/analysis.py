@@ -33,7 +33,7 @@ TABLES: Final = {
     " first_seen bigint, last_seen bigint",
     "reposts": "target string, events bigint, people bigint, first_seen bigint, last_seen bigint",
     "quotes": "target string, events bigint, people bigint, first_seen bigint, last_seen bigint",
-    "replies": "target string, events bigint, people bigint, direct bigint,"
+    "replies": "target string, target_kind int, events bigint, people bigint, direct bigint,"
     " first_seen bigint, last_seen bigint",
     "hashtags": "hashtag string, events bigint, people bigint, first_seen bigint, last_seen bigint",
     "zaps": "recipient string, sender string, day date, payments bigint, msats bigint",
@@ -159,9 +159,19 @@ def of_mentions(mentioned: DataFrame) -> dict[str, DataFrame]:
         "reactions": said("reaction", marked="dislikes"),
         "reposts": said("repost"),
         "quotes": said("quote"),
-        "replies": said("reply", marked="direct"),
+        "replies": _replies(mentioned),
         "hashtags": said("hashtag", target="hashtag"),
     }
+
+
+def _replies(mentioned: DataFrame) -> DataFrame:
+    """The replies to events, addresses and identifiers. An identifier may have any name, also that
+    of an event or address, so that `target_kind` is part of the key."""
+    what, target = f.col("what"), f.col("target")
+    thing = f.when(target.contains(":"), ADDRESS).otherwise(EVENT)
+    kind = f.when(what == "external reply", IDENTIFIER).otherwise(thing)
+    rows = mentioned.where(what.isin("reply", "external reply"))
+    return rows.withColumn("target_kind", kind).withColumnRenamed("marked", "direct")
 
 
 def assertions(
@@ -188,7 +198,8 @@ def _counts(mentioned: DataFrame) -> DataFrame:
         "quotes": ("quote", number),
         "reposts": ("repost", people),
         "reactions": ("reaction", people),
-        "external": ("external reaction", people),
+        "external_comments": ("external reply", number),
+        "external_reactions": ("external reaction", people),
         "received": ("reaction to", number),
     }
     sums = [
@@ -238,7 +249,10 @@ def _things(events: DataFrame, counts: DataFrame) -> DataFrame:
 def _externals(identifiers: DataFrame, counts: DataFrame) -> DataFrame:
     """Cards of identifiers (NIP-73)."""
     rows = identifiers.join(counts, "target", "left")
-    fields = {"comment_cnt": _number("comments"), "reaction_cnt": _number("external")}
+    fields = {
+        "comment_cnt": _number("external_comments"),
+        "reaction_cnt": _number("external_reactions"),
+    }
     k = f.when(f.col("k").isNotNull(), f.array("k"))
     return _cards(rows, f.lit(IDENTIFIER), fields, k)
 

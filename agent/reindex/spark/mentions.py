@@ -13,7 +13,12 @@ from pyspark.sql import functions as f
 from nostr_client.assertions.tally import COUNTED, EXTERNAL_REACTION, NO_SUBJECTS
 from nostr_client.codecs import kinds
 from nostr_client.codecs.private_kinds import is_private
-from nostr_client.codecs.references import reacted_to, reaction_label, thread_of
+from nostr_client.codecs.references import (
+    reaction_label,
+    reaction_targets,
+    targets_named,
+    thread_of,
+)
 from nostr_client.store.rows import encode_tags
 
 if TYPE_CHECKING:
@@ -60,10 +65,11 @@ def _note(event: Event) -> Iterator[Mention]:
 
 
 def _comment(event: Event) -> Iterator[Mention]:
-    direct = {value for name in "eai" for value in event.tag_values(name)}
-    below = {value for name in "EAI" for value in event.tag_values(name)}
-    yield from (("reply", target, DIRECT) for target in direct)
-    yield from (("reply", target) for target in below - direct)
+    things = targets_named(event, "ea"), targets_named(event, "EA")
+    externals = set(event.tag_values("i")), set(event.tag_values("I"))
+    for what, (direct, below) in (("reply", things), ("external reply", externals)):
+        yield from ((what, target, DIRECT) for target in direct)
+        yield from ((what, target) for target in below - direct)
     yield from _identifiers(event, "Ii", "Kk")
     yield from _quotes(event)
 
@@ -73,13 +79,12 @@ def _quotes(event: Event) -> Iterator[Mention]:
 
 
 def _repost(event: Event) -> Iterator[Mention]:
-    return (("repost", one) for one in {*event.tag_values("e"), *event.tag_values("a")})
+    return (("repost", one) for one in targets_named(event, "ea"))
 
 
 def _reaction(event: Event) -> Iterator[Mention]:
-    label, target = reaction_label(event), reacted_to(event)
-    targets = {*event.tag_values("a")} | ({target} if target is not None else set())
-    yield from (("reaction", one, label) for one in targets)
+    label = reaction_label(event)
+    yield from (("reaction", one, label) for one in reaction_targets(event))
     for person in list(event.tag_values("p"))[-1:]:
         yield "reaction to", person
 

@@ -57,22 +57,31 @@ CREATE MACRO thread(tags) AS CASE
 CREATE MACRO addresses(the_list) AS list_filter(the_list, lambda v: contains(v, ':'));
 CREATE VIEW note AS SELECT *, named(tags, ['e']) AS es, named(tags, ['e', 'a']) AS eas
     FROM public WHERE kind = 1;
+CREATE MACRO things(tags, es, a_s) AS the_values(list_concat(
+    list_filter(named(tags, es), lambda t: NOT contains(t[2], ':')),
+    list_filter(named(tags, a_s), lambda t: contains(t[2], ':'))));
+CREATE MACRO kind_of(name) AS CASE WHEN contains(name, ':') THEN 30384 ELSE 30383 END;
 CREATE VIEW reply AS
-    SELECT pubkey, created, target, list_contains(direct, target) AS is_direct FROM (
-        SELECT pubkey, created, direct, unnest(list_distinct(everything)) AS target FROM (
-            SELECT pubkey, created,
+    SELECT pubkey, created, target, coalesce(given, kind_of(target)) AS target_kind,
+        list_contains(direct, target) AS is_direct FROM (
+        SELECT pubkey, created, given, direct, unnest(list_distinct(everything)) AS target FROM (
+            SELECT pubkey, created, NULL AS given,
                 list_concat(the_values(parents(es)), addresses(the_values(parents(eas))))
                     AS direct,
                 list_concat(the_values(thread(es)), addresses(the_values(thread(eas))))
                     AS everything
             FROM note
             UNION ALL
-            SELECT pubkey, created, the_values(named(tags, ['e', 'a', 'i'])),
-                the_values(named(tags, ['e', 'a', 'i', 'E', 'A', 'I']))
+            SELECT pubkey, created, NULL, things(tags, ['e'], ['a']),
+                things(tags, ['e', 'E'], ['a', 'A'])
+            FROM public WHERE kind = 1111
+            UNION ALL
+            SELECT pubkey, created, 30385, the_values(named(tags, ['i'])),
+                the_values(named(tags, ['i', 'I']))
             FROM public WHERE kind = 1111));
 CREATE VIEW reaction AS
-    SELECT pubkey, created, content, unnest(list_distinct(list_concat(
-        the_last(the_values(named(tags, ['e']))), the_values(named(tags, ['a']))))) AS target
+    SELECT pubkey, created, content, unnest(list_distinct(things(
+        list_concat(the_last(named(tags, ['e'])), named(tags, ['a'])), ['e'], ['a']))) AS target
     FROM public WHERE kind = 7;
 CREATE VIEW list AS
     SELECT pubkey, created, the_values(named(tags, ['p'])) AS keys,
@@ -88,7 +97,7 @@ SEEN = "min(created), max(created)"
 def _distinct(names: str, kinds: str) -> str:
     return (
         f"SELECT target, {COUNTED}, {SEEN} FROM (SELECT pubkey, created,"
-        f" unnest(list_distinct(the_values(named(tags, {names})))) AS target"
+        f" unnest(list_distinct({names})) AS target"
         f" FROM public WHERE kind IN {kinds}) GROUP BY target"
     )
 
@@ -106,10 +115,10 @@ QUERIES = {
         WHERE regexp_full_match(key, '[0-9a-f]{64}') GROUP BY pubkey, key""",
     "reactions": f"""SELECT target, {COUNTED}, count(*) FILTER (trim(content) = '-'), {SEEN}
         FROM reaction GROUP BY target""",
-    "reposts": _distinct("['e', 'a']", "(6, 16)"),
-    "quotes": _distinct("['q']", "(1, 1111)"),
-    "replies": f"SELECT target, {COUNTED}, count(*) FILTER (is_direct), {SEEN}"
-    " FROM reply GROUP BY target",
+    "reposts": _distinct("things(tags, ['e'], ['a'])", "(6, 16)"),
+    "quotes": _distinct("the_values(named(tags, ['q']))", "(1, 1111)"),
+    "replies": f"SELECT target, target_kind, {COUNTED}, count(*) FILTER (is_direct), {SEEN}"
+    " FROM reply GROUP BY target, target_kind",
     "hashtags": f"""SELECT tag, {COUNTED}, {SEEN} FROM (SELECT pubkey, created, unnest(
         list_distinct(list_transform(the_values(named(tags, ['t'])), lambda v: lower(v)))) AS tag
         FROM public) GROUP BY tag""",

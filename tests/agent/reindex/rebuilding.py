@@ -73,7 +73,14 @@ def further() -> list[Event]:
         return make(5, 3, at=NOW - at, tags=tuple(("p", key) for key in keys))
 
     site, web = ("i", "https://a.example"), ("k", "web")
+    note = make(5, 1, content="named by an identifier too")
+    stranger = (("e", KEYS[0]), ("i", note.id), ("k", "web"))
     return [
+        note,
+        make(4, 1111, tags=stranger),
+        make(4, 1111, tags=(("e", note.id), ("I", note.id), ("a", note.id))),
+        make(4, 7, tags=(("a", note.id), ("e", KEYS[0]))),
+        make(4, 17, tags=(("i", note.id), ("k", "other"))),
         follows(900, KEYS[0], KEYS[1], KEYS[1], "no key"),
         follows(800, KEYS[0], KEYS[2]),
         follows(800, KEYS[0], KEYS[3]),
