@@ -152,7 +152,7 @@ class StreamConfig(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
 
     @classmethod
     def from_api(cls, config: Mapping[str, Any]) -> StreamConfig:
-        """Return the configuration in a JSON object of the API.
+        """Read a configuration from a JSON object of the API.
 
         `other` has the fields that this class lacks. Raises InvalidInput if a field has a wrong
         type.
