@@ -106,7 +106,7 @@ async def test_a_watch_from_its_first_to_its_last_day(run: Run, tmp_path: Path) 
     assert shown["counted"]["figure"]["value"] == 60
     assert shown["counted"]["relays"][0]["used"] == ["events"]
     code, out, _ = await run("watch", "show", "me")
-    assert re.search("events +100%", out)
+    assert re.search("events +100 %", out)
     await check_history(run, tmp_path)
     await check_people(run)
     await check_digest(run)

@@ -156,7 +156,7 @@ async def test_three_relays_are_united_by_their_ids_for_80_kilobytes() -> None:
     assert 0.4 * twice < result.low <= twice + 30
     assert world.received <= 80_000
     assert {claim.method for claim in result.relays} == {Method.NEGENTROPY}
-    assert f"{truth}, as these relays say, at least {result.low} events" in str(result)
+    assert f"{truth} events, as these relays say, at least {result.low}" in str(result)
 
 
 async def test_what_few_ids_leave_open_is_fetched_and_exact() -> None:
@@ -165,7 +165,7 @@ async def test_what_few_ids_leave_open_is_fetched_and_exact() -> None:
         await world.relay(NoCount(), notes(range(20, 120)))
         result = await world.count()
     assert bounds(result) == (120, 120, 120, True)
-    assert "120, as these relays say events" in str(result)
+    assert "120 events, as these relays say" in str(result)
 
 
 async def test_a_relay_without_nip77_is_read_beside_one_with_it() -> None:

@@ -85,7 +85,7 @@ async def test_a_count_of_events_is_never_a_number_of_people() -> None:
 async def test_registers_tell_people_beside_the_number_of_events() -> None:
     result = await counted(EVENTS, Sketches())
     assert (result.value, result.as_said, result.unit) == (400, True, CountUnit.EVENTS)
-    assert "400, as the relay says" in str(result)
+    assert "400 events, as the relay says" in str(result)
     assert result.relays[0].events_read == 0
     lines = second_lines(result)
     assert any(line.startswith("distinct authors, estimated from registers") for line in lines)
