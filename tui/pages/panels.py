@@ -181,7 +181,7 @@ def draw_people(
     """The newest people of a watch.
 
     `found`: None where the agent has not answered yet. `is_known`: whether a relay has ever
-    answered; if none has, an empty list does not mean that there is nobody.
+    answered; until then, an empty list shows nothing.
     """
     entries = [_person(host, one, width) for one in (found.people[:height] if found else ())]
     n, lines = _fitting(entries, height, lambda n: _beyond(found, n, width))
