@@ -179,8 +179,11 @@ def change(n: int | None, glyphs: Glyphs = UNICODE) -> str:
 
 
 def spark(values: Sequence[int], width: int, glyphs: Glyphs = UNICODE) -> str:
-    """The newest values as a line of bars."""
-    return display.sparkline(values[-width:] if width > 0 else (), glyphs.bars)
+    """All values as a line of bars; of more than fit, so many evenly spaced ones to the newest."""
+    n = len(values)
+    if n > width:
+        values = [values[(i + 1) * n // width - 1] for i in range(width)]
+    return display.sparkline(values, glyphs.bars)
 
 
 def progress(part: float, width: int, glyphs: Glyphs = UNICODE) -> str:

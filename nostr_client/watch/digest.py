@@ -60,6 +60,7 @@ class WatchDigest(msgspec.Struct, frozen=True, kw_only=True):
       time.
     - `acts`: number of people by what they did.
     - `people`: the newest people.
+    - `more`: number of people that `people` leaves out.
     - `came`: relays that answer now and did not answer then.
     - `went`: relays that answered then and do not answer now.
     """
@@ -73,6 +74,7 @@ class WatchDigest(msgspec.Struct, frozen=True, kw_only=True):
     new: Newcomers | None = None
     acts: dict[str, int] = {}
     people: tuple[Person, ...] = ()
+    more: int = 0
     came: tuple[str, ...] = ()
     went: tuple[str, ...] = ()
 
@@ -84,6 +86,7 @@ class WatchDigest(msgspec.Struct, frozen=True, kw_only=True):
             acts = (f"{n:,} {_ACTS.get(act, act)}" for act, n in self.acts.items())
             found.append("; ".join(acts))
         found += [f"{person.who}: {person.what}" for person in self.people]
+        found += [f"and {plural(self.more, 'more person', 'more people')}"] if self.more else []
         found += [f"{url} answers now, and did not then" for url in self.came]
         return found + [f"{url} answers no longer" for url in self.went]
 

@@ -93,6 +93,7 @@ def read(
         new=_newcomers(trusted, since) if query.unit is CountUnit.AUTHORS else None,
         acts=acts_of(found.people),
         people=found.people[:MOST_NAMED],
+        more=found.more + len(found.people[MOST_NAMED:]),
         came=tuple(sorted(names[u] for u in answered_now - answered_then if then)),
         went=tuple(sorted(names[u] for u in answered_then - answered_now)),
     )

@@ -258,6 +258,10 @@ async def test_what_is_left_out_is_not_called_trusted(
             return grid._row(grid.key or "")["why"].text if grid.key else ""
 
         await tui.until(lambda: why().startswith("trusted by you"))
+        await tui.press("enter")
+        await tui.until(lambda: "Tests are not applied: you trust this relay." in tui.text())
+        assert "No test" not in tui.text()
+        await tui.press("escape")
         await tui.press("e")
         await tui.until(lambda: why() == "by you")
         told = [one.message for one in tui.app._notifications]

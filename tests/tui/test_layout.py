@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.api import schema
 from tests.tui import world
 from tests.tui.driving import ALL_SIZES, driving
+from tui.pages import overview, panels
 from tui.pages.layout import LEAST_CELLS, LEAST_OTHER, OF_WATCH, PANELS, placing
 from tui.pages.watch_rows import GROUPS, HEAD, SORTS, STATES, groups_of, has_state, listed, rows_of
 from tui.settings import TuiSettings, load, save
@@ -162,6 +168,68 @@ async def test_states_groups_and_marks_by_their_keys(api: Served, agent: Recorde
         await tui.press("A")
         assert not grid.chosen
     assert [what for what, _ in agent.asked] == ["recount"] * 2 + ["remove_watch"] * 2
+
+
+def test_a_watch_whose_relays_all_answered_is_not_failing() -> None:
+    one = world.watch("w", "followers", world.exact(7), asked=7, answered=7, warnings=("old",))
+    assert not has_state(one, "failing")
+    assert has_state(msgspec.structs.replace(one, failing=(world.GONE,)), "failing")
+    assert has_state(msgspec.structs.replace(one, answered=0), "failing")
+
+
+# What panels say of what they have no room for.
+
+
+async def test_a_panel_counts_alerts_and_not_lines(api: Served, agent: Recorded) -> None:
+    """An alert has several lines: what does not fit as a whole is among "and N more"."""
+    async with driving(api.api.url, (140, 45)) as tui:
+        await tui.until(lambda: tui.app.model.has_log)
+        texts = [f"warning {n} of a relay that has much to say" for n in range(9)]
+        one = world.watch("w", "followers", None, warnings=tuple(texts))
+        tui.app.model.watches, tui.app.model.log = {"w": one}, deque()
+        for height in range(1, 30):
+            rows = panels.draw("alerts", tui.app, 30, height).plain.splitlines()
+            shown = sum("warning" in row for row in rows)
+            assert len(rows) <= height
+            assert (f"and {9 - shown} more" in rows) == (shown < 9)
+
+
+@pytest.mark.parametrize("more", [0, 40])
+async def test_people_without_room_are_not_nobody(more: int, api: Served, agent: Recorded) -> None:
+    found = msgspec.structs.replace(world.PEOPLE, more=more, unnamed=None)
+    total = len(found.people) + more
+    async with driving(api.api.url, (140, 45)) as tui:
+        draw = partial(panels.draw_people, tui.app, found, 30, is_known=True)
+        assert draw(1).plain == f"{total} people: press Enter, then p"
+        for height in range(1, 30):
+            said = draw(height).plain
+            shown = len(re.findall(r"(?m)^ *\d+[smhd] ", said))
+            assert "nobody" not in said
+            if shown:
+                assert said.endswith(f"and {total - shown} more") == (shown < total)
+        assert draw(40).plain.endswith(f"and {more} more") == bool(more)
+
+
+async def test_nobody_is_said_only_after_a_relay_answered(api: Served, agent: Recorded) -> None:
+    nobody = schema.People(since=0, people=())
+    async with driving(api.api.url, (140, 45)) as tui:
+        draw = partial(panels.draw_people, tui.app, width=40, height=5)
+        assert draw(found=nobody, is_known=True).plain == "nobody in the last 30 days"
+        assert draw(found=nobody, is_known=False).plain == "not known yet"
+        assert draw(found=None, is_known=True).plain == "not known yet"
+
+
+async def test_people_who_arrive_later_are_shown_without_a_key(
+    api: Served, agent: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The number of the watch does not move when the agent stores the people behind it."""
+    monkeypatch.setattr(overview, "LOOK_AGAIN_S", 0.0)
+    found = world.PEOPLE
+    monkeypatch.setattr(world, "PEOPLE", schema.People(since=0, people=()))
+    async with driving(api.api.url, (140, 45)) as tui:
+        await tui.until(lambda: "nobody in the last" in tui.static("#panel-people"))
+        monkeypatch.setattr(world, "PEOPLE", found)
+        await tui.until(lambda: "Ada" in tui.static("#panel-people"))
 
 
 # Somebody comes back.

@@ -140,6 +140,12 @@ def test_a_spark_is_as_long_as_its_values(values: list[int], width: int) -> None
     assert len(format.spark(values, width)) == min(len(values), width)
 
 
+def test_a_narrow_spark_still_shows_the_whole_day() -> None:
+    flat_after_a_rise = [0] * 12 + [100] * 12
+    assert format.spark(flat_after_a_rise, 8) == format.spark([0] * 4 + [100] * 4, 8)
+    assert format.spark([5] * 9 + [9], 2) == format.spark([5, 9], 2)
+
+
 @given(st.integers(-(10**200), 10**200))
 def test_integers_of_any_length_are_short(n: int) -> None:
     told = format.integer(str(n))

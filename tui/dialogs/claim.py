@@ -114,17 +114,24 @@ class ClaimDetail(ModalScreen[str]):
             yield f"It has {format.percent(one.share)} of all distinct authors"
         for text in dict.fromkeys([*one.reasons, *one.warnings]):
             yield f"{self._host.glyphs.warn} {format.plain(text)}"
-        if not (one.reasons or one.warnings):
+        relay = self._host.model.relays.get(one.relay)
+        is_believed = self._is_trusted or (relay is not None and relay.trusted)
+        if is_believed and not one.excluded:
+            yield "Tests are not applied: you trust this relay."
+        elif not (one.reasons or one.warnings):
             yield "No test and no reading gave a warning"
+
+    @property
+    def _is_trusted(self) -> bool:
+        return normalize(self._one.relay) in map(normalize, self._spec.trusted)
 
     def _numbers(self) -> Iterable[str]:
         yield f"Now: {self._said(self._counted)}"
         url = normalize(self._one.relay)
         is_out = url in map(normalize, self._spec.excluded)
-        is_trusted = url in map(normalize, self._spec.trusted)
         word, does = ("With it again", "take it back") if is_out else ("Without it", "exclude it")
         yield f"{word}: {self._said(self._without)}{self._key('x', does)}"
-        word, does = ("Tested again", "test it") if is_trusted else ("Trusted", "trust it")
+        word, does = ("Tested again", "test it") if self._is_trusted else ("Trusted", "trust it")
         yield f"{word}: {self._said(self._believed)}{self._key('t', does)}"
 
     def _key(self, key: str, does: str) -> str:

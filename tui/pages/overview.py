@@ -55,6 +55,10 @@ LOOK_AFTER_S: Final = 0.4
 LOOK_EVERY_S: Final = 1.0
 """The same watch is not asked about more often, however fast its number moves."""
 
+LOOK_AGAIN_S: Final = 15.0
+"""Seconds after which a watch whose number did not move is asked about again: the agent may store
+people after it has merged the number."""
+
 SPAN: Final = "1d"
 MOST_POINTS: Final = 3000
 MOST_PEOPLE: Final = 60
@@ -86,6 +90,8 @@ class Overview(Page):
         self._placed = Placing()
         self._counted_at = 0.0
         self._people: People | None = None
+        self._looked_at = 0.0
+        """When the agent was asked for people last, by the monotonic clock."""
         self._seen: tuple[str, float | None] | None = None
         self._people_drawn: tuple[object, ...] = ()
         """What the panel of people was drawn of."""
@@ -137,6 +143,9 @@ class Overview(Page):
     def tick(self) -> None:
         super().tick()
         self._draw_people()
+        if time.monotonic() - self._looked_at > LOOK_AGAIN_S:
+            self._seen = None
+            self._look_soon()
 
     @cached_property
     def _grid(self) -> Grid:
@@ -214,10 +223,13 @@ class Overview(Page):
         width, height = panel.content_size
         found = self._people.people if self._people is not None else ()
         ages = tuple(people.age_of(one, self.host.now()) for one in found)
-        drawn = (width, height, self._people, ages)
+        one = self.model.watches.get(self._of)
+        is_known = one is not None and one.answered_at is not None
+        drawn = (width, height, self._people, ages, is_known)
         if width and height and drawn != self._people_drawn:
             self._people_drawn = drawn
-            panel.update(panels.draw_people(self.host, self._people, width, height), layout=False)
+            text = panels.draw_people(self.host, self._people, width, height, is_known=is_known)
+            panel.update(text, layout=False)
 
     # What the agent is asked.
 
@@ -287,6 +299,7 @@ class Overview(Page):
         self.draw({"alerts"})
 
     async def _fetch(self, wanted: tuple[str, float | None]) -> None:
+        self._looked_at = time.monotonic()
         name, now = wanted[0], self.host.now()
         since = max(0.0, now - 1.2 * SPANS[SPAN])
         found = await self.host.ask(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+import msgspec
 from textual.content import Content
 
 from nostr_client.codecs.display import plural
@@ -13,9 +14,9 @@ from tui.widgets import people
 from tui.widgets.columns import aligned, shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from agent.api.schema import LogLine, People, RelayState, Sync
+    from agent.api.schema import LogLine, People, Person, RelayState, Sync
     from tui.glyphs import Glyphs
     from tui.host import Host
 
@@ -23,23 +24,48 @@ if TYPE_CHECKING:
 ALERTS: Final = frozenset({"alert", "alert_failed", "alert_given_up"})
 """Events of the agent's log: an alert was delivered, was refused for now, or for good."""
 
-MOST_WRONG: Final = 50
 LATENCY_CELLS: Final = 8
 SPARK_CELLS: Final = 8
 SPARK_FROM: Final = 34
 """Cells of a panel from which there is room for the line of latencies."""
 
 
+class LongText(NamedTuple):
+    """One thing that a panel says, in as many lines as it needs."""
+
+    text: str
+    tone: str
+
+
 def draw(name: str, host: Host, width: int, height: int) -> Content:
     """A panel of so many cells."""
-    lines = _PANELS[name](host, width)
-    if len(lines) > height:
-        more = f"and {len(lines) - height + 1} more"
-        lines = [
-            *lines[: height - 1],
-            Content.from_markup("[$foreground-muted]$more[/]", more=more),
-        ]
-    return Content("\n").join(lines)
+    found = _PANELS[name](host, width)
+    entries = [_lines_of(one, width) for one in found[:height]]
+    n, lines = _fitting(entries, height, lambda n: _more(len(found) - n))
+    if not n:
+        first = entries[0][: height - (len(found) > 1)]
+        lines = [*first, *_more(len(found) - bool(first))]
+    return Content("\n").join(lines[:height])
+
+
+def _lines_of(one: Content | LongText, width: int) -> list[Content]:
+    return _wrapped(one.text, width, one.tone) if isinstance(one, LongText) else [one]
+
+
+def _fitting(
+    entries: Sequence[list[Content]], height: int, rest: Callable[[int], list[Content]]
+) -> tuple[int, list[Content]]:
+    """How many entries fit as a whole, and their lines with what `rest` says of the others."""
+    for n in range(min(len(entries), height), 0, -1):
+        lines = [*(line for one in entries[:n] for line in one), *rest(n)]
+        if len(lines) <= height:
+            return n, lines
+    return 0, rest(0)
+
+
+def _more(n: int) -> list[Content]:
+    """How many things a panel has no room for; nothing where it shows all."""
+    return [Content.from_markup("[$foreground-muted]and $n more[/]", n=f"{n:,}")] if n else []
 
 
 def relay_tone(one: RelayState) -> str:
@@ -81,7 +107,7 @@ def _relays(host: Host, width: int) -> list[Content]:
 def _latencies(host: Host, one: RelayState) -> str:
     """The newest latencies of a connected relay as a line; blank for a single one."""
     held = tuple(host.model.latencies.get(one.url, ())) if one.status == "connected" else ()
-    line = format.spark(held, SPARK_CELLS, host.glyphs) if len(held) > 1 else ""
+    line = format.spark(held[-SPARK_CELLS:], SPARK_CELLS, host.glyphs) if len(held) > 1 else ""
     return f"{line:>{SPARK_CELLS}} "
 
 
@@ -115,10 +141,10 @@ def _syncs(host: Host, width: int) -> list[Content]:
     return lines or [_none(host.model.received_at is not None)]
 
 
-def _alerts(host: Host, width: int) -> list[Content]:
+def _alerts(host: Host, _: int) -> list[Content | LongText]:
     """Alerts that were sent, newest first; then what is wrong now with watches and relays."""
     model, glyphs = host.model, host.glyphs
-    fired = [_alert(line, width) for line in reversed(model.log) if line.event in ALERTS]
+    fired = [_alert(line) for line in reversed(model.log) if line.event in ALERTS]
     wrong: dict[str, None] = {}
     failing: dict[str, int] = {}
     for name, one in model.watches.items():
@@ -127,17 +153,12 @@ def _alerts(host: Host, width: int) -> list[Content]:
             failing[url] = failing.get(url, 0) + 1
     for url, n in failing.items():
         wrong[f"{format.host(url)} fails in {plural(n, 'watch', 'watches')}"] = None
-    signed = [
-        line
-        for text in list(wrong)[:MOST_WRONG]
-        for line in _wrapped(f"{glyphs.warn} {text}", width, "$text-warning")
-    ]
+    signed = [LongText(f"{glyphs.warn} {text}", "$text-warning") for text in wrong]
     known = model.received_at is not None and model.has_log
-    fired_lines = [line for lines in fired for line in lines]
-    return [*fired_lines, *signed] or [_none(known, "nothing is wrong, no alert in the log")]
+    return [*fired, *signed] or [_none(known, "nothing is wrong, no alert in the log")]
 
 
-def _alert(line: LogLine, width: int) -> list[Content]:
+def _alert(line: LogLine) -> LongText:
     """An alert of the log: when, what it was about, and whether it could not be sent."""
     of = line.fields
     what = of.get("watch") or of.get("coverage") or ("digest" if of.get("digest") else "")
@@ -145,7 +166,7 @@ def _alert(line: LogLine, width: int) -> list[Content]:
     parts = [format.clock(line.at), what, of.get("when", "")]
     text = " ".join(str(part) for part in parts if part)
     failed = "" if is_sent else ", not delivered"
-    return _wrapped(f"{text}{failed}", width, "$text-accent" if is_sent else "$text-error")
+    return LongText(f"{text}{failed}", "$text-accent" if is_sent else "$text-error")
 
 
 def _wrapped(text: str, width: int, tone: str) -> list[Content]:
@@ -154,20 +175,38 @@ def _wrapped(text: str, width: int, tone: str) -> list[Content]:
     return [Content.from_markup(f"[{tone}]$row[/]", row=row) for row in rows]
 
 
-def draw_people(host: Host, found: People | None, width: int, height: int) -> Content:
-    """The newest people of a watch; None where the agent has not answered yet."""
-    lines: list[Content] = []
-    more = people.beyond(found) if found is not None else ""
-    rest = _wrapped(more, width, "$foreground-muted") if more else []
-    for one in found.people if found is not None else ():
-        age = people.age_of(one, host.now()).rjust(4)
-        tone = "$text-error" if one.act in people.LOST else "$foreground"
-        rows = _wrapped(f"{age} {one.who}: {one.what}", width, tone)
-        if len(lines) + len(rows) + len(rest) > height:
-            break
-        lines += rows
-    lines = lines or [_none(found is not None, "nobody in the last 30 days")]
-    return Content("\n").join([*lines, *rest][:height])
+def draw_people(
+    host: Host, found: People | None, width: int, height: int, *, is_known: bool
+) -> Content:
+    """The newest people of a watch.
+
+    `found`: None where the agent has not answered yet. `is_known`: whether a relay has ever
+    answered; until then, an empty list shows nothing.
+    """
+    entries = [_person(host, one, width) for one in (found.people[:height] if found else ())]
+    n, lines = _fitting(entries, height, lambda n: _beyond(found, n, width))
+    if not n and found is not None and entries:
+        some = plural(len(found.people) + found.more, "person", "people")
+        said = _wrapped(f"{some}: press Enter, then p", width, "$foreground")
+        lines = [*said, *_wrapped(found.nameless, width, "$foreground-muted")]
+    elif not n:
+        none = _none(found is not None and is_known, "nobody in the last 30 days")
+        lines = [none, *lines]
+    return Content("\n").join(lines[:height])
+
+
+def _person(host: Host, one: Person, width: int) -> list[Content]:
+    age = people.age_of(one, host.now()).rjust(4)
+    tone = "$text-error" if one.act in people.LOST else "$foreground"
+    return _wrapped(f"{age} {one.who}: {one.what}", width, tone)
+
+
+def _beyond(found: People | None, n: int, width: int) -> list[Content]:
+    """Who else there is after the `n` newest people."""
+    if found is None:
+        return []
+    hidden = msgspec.structs.replace(found, more=found.more + len(found.people) - n)
+    return _wrapped(people.beyond(hidden), width, "$foreground-muted")
 
 
 def _counters(host: Host, width: int) -> list[Content]:
@@ -196,7 +235,7 @@ def _none(known: bool, none: str = "none yet") -> Content:
     return Content.from_markup("[$foreground-muted]$text[/]", text=text)
 
 
-_PANELS: Final[dict[str, Callable[[Host, int], list[Content]]]] = {
+_PANELS: Final[dict[str, Callable[[Host, int], Sequence[Content | LongText]]]] = {
     "alerts": _alerts,
     "relays": _relays,
     "syncs": _syncs,

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 MOST_PEOPLE: Final = 500
 
+NOT_KNOWN: Final = "Not known yet: no relay has answered.\n\np shows the relays."
 NO_ONE: Final = "Nobody was seen to do anything in the last 30 days.\n\np shows the relays."
 
 MOST: Final = 10_000
@@ -99,7 +100,8 @@ class WatchPage(WatchedPage):
         grid = self.query_one("#people", Grid)
         found = [key for key, p in self._people.items() if matches(self.wanted, p.person, p.what)]
         grid.show(found)
-        self.say(grid, "#no-people", NO_ONE)
+        is_known = self.shown is not None and self.shown.answered_at is not None
+        self.say(grid, "#no-people", NO_ONE if is_known else NOT_KNOWN)
         self.query_one("#beyond", Static).update(beyond(self._found) if self._found else "")
 
     def _person_row(self, key: str) -> Mapping[str, Cell]:

@@ -34,7 +34,7 @@ def has_state(one: WatchState, state: str) -> bool:
         case "unsure":
             return one.figure is None or one.figure.lower_bound or one.figure.high is None
         case "failing":
-            return bool(one.failing or one.warnings) or bool(one.asked and not one.answered)
+            return bool(one.failing) or bool(one.asked and not one.answered)
     return True
 
 

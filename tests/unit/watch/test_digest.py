@@ -13,8 +13,9 @@ from nostr_client.count.merge import Claim, ClaimStatus, Method
 from nostr_client.count.remembering import asked_of
 from nostr_client.counters.shown import StreamMoves
 from nostr_client.sync.coverage_report import CoverageRun, RelayCoverage
-from nostr_client.watch import Watch, WatchRepository, digest_rows, repository
+from nostr_client.watch import Watch, WatchRepository, digest_rows, people_rows, repository
 from nostr_client.watch.digest import (
+    MOST_NAMED,
     Digest,
     Newcomers,
     UnfinishedSync,
@@ -22,6 +23,7 @@ from nostr_client.watch.digest import (
     low_coverage,
 )
 from nostr_client.watch.history import Point
+from nostr_client.watch.people import People, Person
 from tests.worlds import TARGET, signer
 
 DAY = 86_400
@@ -156,6 +158,18 @@ def test_what_is_not_known_is_no_change_and_not_the_same(
 ) -> None:
     one = WatchDigest(**{"name": "w", "query": "followers", "since": 10, "asked_at": 20} | found)
     assert one.change == expected
+
+
+async def test_people_who_are_not_named_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    person = Person(act="followed", pubkey="ab" * 32, at=15, seen_at=15, event="cd" * 32)
+    found = People(since=10, people=(person,) * (MOST_NAMED + 2), more=30)
+    monkeypatch.setattr(people_rows, "read", lambda *_, **__: found)
+    one = await digest_of(since=10, now=20)
+    assert (len(one.people), one.more) == (MOST_NAMED, 32)
+    assert one.lines[-1] == "and 32 more people"
+    assert "and 32 more people" in Digest(since=0, until=60, watches=(one,)).summary[1]
+    all_named = msgspec.structs.replace(one, more=0)
+    assert not any("more" in line for line in all_named.lines)
 
 
 def run_of(*shares: float | None) -> CoverageRun:
