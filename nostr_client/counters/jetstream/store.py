@@ -202,8 +202,8 @@ class JetStreamCounterStore(CounterStore):
     async def settle(self) -> None:
         """Wait until no source of any stream reports a lag.
 
-        A server learns of a new message by itself, so a source may not have counted a very new
-        message yet. Raises DeadlineExceeded.
+        A server reports the lag that it knows. If a message is very new, the server may not have
+        included it in the lag yet. Raises DeadlineExceeded.
         """
         try:
             async with asyncio.timeout(self.connection.timeout):
