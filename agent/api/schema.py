@@ -63,7 +63,7 @@ from nostr_client.watch.people import People, Person
 
 Origin = Annotated[
     Literal["file", "api"],
-    Meta(description="where its settings are; the file is read-only"),
+    Meta(description="where the settings are; the API cannot change settings in the file"),
 ]
 
 
@@ -94,7 +94,7 @@ class Health(ResponseBody, frozen=True):
 class Ready(ResponseBody, frozen=True):
     """Whether the agent does its work.
 
-    - `reasons`: why it does not.
+    - `reasons`: why the agent does not do its work.
     """
 
     ready: bool
@@ -106,14 +106,14 @@ class AgentStatus(ResponseBody, frozen=True):
 
     - `uptime`: seconds since the start.
     - `ready`: whether the agent does its work.
-    - `reasons`: why it does not.
+    - `reasons`: why the agent does not do its work.
     - `config`: path of the configuration file.
     - `store`: path of the store.
     - `relay_url`: URL of the agent's own relay.
     - `relays`: number of relays.
     - `tasks`: number of tasks of the scheduler.
     - `running`: tasks that run now.
-    - `overdue`: tasks that are due, but wait for others.
+    - `overdue`: tasks that are due, but wait for other tasks.
     - `restart_for`: changed keys of the configuration that need a restart.
     """
 
