@@ -36,6 +36,8 @@ def profile(n: int, host: str) -> VerifiedEvent:
 class Profiles:
     """A relay, as far as profiles are asked of it."""
 
+    url = "wss://profiles.example"
+
     def __init__(self, *profiles: VerifiedEvent) -> None:
         self._profiles = profiles
 
