@@ -193,8 +193,8 @@ class NostrClient:
           the people whom this key follows. With `:2`, the web also has the people whom they follow.
           `me` is the signer's key. The follow lists come from the store.
 
-        `verify_zaps` and `within` each take up to `timeout` seconds more. If the store is a path,
-        the client keeps the wallets' answers for a day.
+        `verify_zaps` and `within` can each add `timeout` seconds to the time of the call. If the
+        store is a path, the client keeps the wallets' answers for a day.
 
         Raises InvalidInput without a relay, for a bad query, or if the store lacks the follow list.
         Raises NoRelays if no relay of the target's author was found. Raises StoreError or one of
@@ -452,8 +452,8 @@ class NostrClient:
         """Return a number, and how each claim contributes to the number.
 
         `merged.parts` of the result says which claims are in the number, and why other claims are
-        not. With a store, the method asks no relay and merges the stored claims of `relays`. By
-        default, these are the claims of all relays. Without stored claims, the method counts.
+        not. With a store, the method asks no relay. It merges the stored claims of `relays`, or of
+        all relays if `relays` is None. Without stored claims, the method counts as `count` does.
         Raises the errors of `count`.
         """
         asked = query if isinstance(query, Query) else make_query(query)
@@ -532,9 +532,9 @@ class NostrClient:
         The names are safe to print. A person without a profile is missing from the result. Anybody
         may use any name, so show the key beside the name (`codecs.profiles.person` does).
 
-        The method first looks in the store. For the other people, each relay gets one REQ and
-        `timeout` seconds (default 3). If the client keeps events, it stores these profiles. Raises
-        StoreError. Safe to cancel.
+        The method first looks in the store. For the other people, the method sends one REQ to each
+        relay and waits `timeout` seconds (default 3). If the client keeps events, it stores these
+        profiles. Raises StoreError. Safe to cancel.
         """
         from nostr_client.codecs.profiles import names_of
         from nostr_client.network.profiles import PROFILES_S, newest_profiles

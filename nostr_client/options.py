@@ -46,10 +46,12 @@ class Timeouts:
     """Sets how long to wait, in seconds."""
 
     connect: float = 10.0
-    """For name lookup, TCP, TLS and the WebSocket handshake. Slow mobile links need 5 to 8."""
+    """For name lookup, TCP, TLS and the WebSocket handshake. Slow mobile links need 5 to 8
+    seconds."""
 
     count: float = 10.0
-    """For one COUNT on one relay. Big relays need 3 to 5 for a popular author's followers."""
+    """For one COUNT on one relay. Big relays need 3 to 5 seconds for a popular author's
+    followers."""
 
     group: float = 15.0
     """For all relays of one question together. A relay that answers later has the status timeout.
@@ -77,7 +79,8 @@ class Timeouts:
     """For the closing handshake. Nothing is lost if the relay does not answer."""
 
     heartbeat: float = 30.0
-    """Between two pings. Proxies close idle connections after 60, mobile networks after 30 to 120.
+    """Between two pings. Proxies close idle connections after 60 seconds, mobile networks after 30
+    to 120 seconds.
     """
 
     def __post_init__(self) -> None:
@@ -122,14 +125,15 @@ class Limits:
     """
 
     junk_frames: int = 100
-    """Unreadable frames before the client disconnects. A newer relay may send a few."""
+    """Unreadable frames before the client disconnects. A relay with a newer protocol may send a
+    few."""
 
     messages_per_second: int = 20_000
     """Incoming frames of one relay in a second, ten times what one core verifies."""
 
     messages_per_second_out: int = 500
     """Frames to one relay in a second, and in the first burst. Busy relays can process this rate.
-    The limit does not apply to an upload, because the relay's OKs set its speed."""
+    The limit does not apply to an upload, because the relay's OKs set the speed of the upload."""
 
     verify_chunk: int = 128
     """Events that a worker thread verifies at a time. From 64 to 256, the cost of the thread switch
@@ -146,8 +150,8 @@ class Limits:
 class ReconnectPolicy:
     """Sets when to connect again.
 
-    Each delay is random between `first` and a limit that doubles up to `longest`. So not all
-    clients reconnect to a restarted relay at the same moment.
+    Each delay is random between `first` and a limit that doubles up to `longest`. So the clients of
+    a restarted relay do not all reconnect at the same moment.
     """
 
     first: float = 1.0
@@ -176,9 +180,10 @@ class RelayBudget:
     """
 
     requests_per_minute: float = 120.0
-    """REQ, COUNT, NIP-77 messages, events and NIP-11 documents in a minute, on average. A REQ has a
-    CLOSE, so this is half of the strictest known limit, 240 messages a minute. The events of a sync
-    count only as bytes, because a sync waits for the relay's OKs."""
+    """REQ, COUNT, NIP-77 messages, events and NIP-11 documents in a minute, on average. The
+    strictest known limit of a relay is 240 messages a minute. The default is half of that limit,
+    because each REQ also needs a CLOSE. The events of a sync count only as bytes, because a sync
+    waits for the relay's OKs."""
 
     requests_at_once: int = 60
     """Requests in a row after a pause. A count that reads 20,000 events needs 40 pages."""
@@ -188,7 +193,8 @@ class RelayBudget:
     a day."""
 
     bytes_at_once: int = 128 * 1024 * 1024
-    """Bytes in a row after a pause. Four counts that spend their `ReadBudget` fit."""
+    """Bytes in a row after a pause. The default has room for four counts that each spend their
+    whole `ReadBudget`."""
 
     first_pause: float = 5.0
     """Seconds without requests after a relay answers `rate-limited:`, including the jitter. Each
@@ -211,7 +217,8 @@ class ReadBudget:
     """
 
     bytes: int = 32 * 1024 * 1024
-    """Bytes of events; one or two events may exceed it. 1,000 contact lists have about 30 MB."""
+    """Bytes of events. The client may read one or two events above this size. 1,000 contact lists
+    have about 30 MB."""
 
     events: int = 20_000
     """Number of events. 20,000 events are 40 pages of 500, and one core verifies them in a second.

@@ -34,9 +34,9 @@ major version.
 `nostr_client.counters`.
 
 Times are in Unix seconds and sizes in bytes, unless a text says otherwise. "Safe to cancel" means
-that a cancelled call leaves no work half done. "A relay that a stranger names" is a relay that only
-other people's events name, such as a target's relay list. "Our own budget" is the client's limit
-for requests to one relay.
+that a cancelled call leaves no work half done. "A relay that a stranger names" is a relay that the
+user did not name. Only other people's events name it, for example a target's relay list. "Our own
+budget" is the client's limit for requests to one relay.
 """
 
 SECTIONS: Final[dict[str, tuple[str, ...]]] = {

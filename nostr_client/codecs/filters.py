@@ -121,7 +121,7 @@ class Filter:
         return _encoder.encode(self.to_dict()).decode()
 
     def cache_key(self) -> str:
-        """Return a text that is the same for filters with the same conditions in another order.
+        """Return a text that does not depend on the order of the conditions and their values.
 
         In this text, keys and values are sorted and without repetition. Do not use the text as a
         key for HyperLogLog registers, because their offset depends on the original order.
@@ -160,7 +160,7 @@ class Filter:
 
     @property
     def matches_nothing(self) -> bool:
-        """True if no event can match, for an empty list or a `since` after `until`.
+        """True if no event can match, because a list is empty or `since` is after `until`.
 
         Do not send such a filter to relays.
         """

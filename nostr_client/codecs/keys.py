@@ -238,7 +238,7 @@ class KeySigner:
         return nip19.encode_secret(self._secret.secret)
 
     def sign_now(self, template: EventTemplate) -> VerifiedEvent:
-        """Return a signed event without waiting, after about 60 µs.
+        """Return a signed event. The signature takes about 60 µs.
 
         A template without `created_at` gets the current time. Raises InvalidEvent for a bad
         template.

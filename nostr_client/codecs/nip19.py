@@ -220,7 +220,7 @@ def decode(text: str) -> Identifier:
 def read(text: str, what: str = ANY) -> ParsedIdentifier:
     """Read the identifier that a person typed or pasted.
 
-    The text is any identifier except a secret key, or 64 hex characters. The function removes
+    The text is 64 hex characters, or any identifier except a secret key. The function removes
     punctuation around the identifier, `@`, `nostr:`, `web+nostr:` and the URL of a web viewer.
     Raises InvalidIdentifier, which shows the text and says that the text is not `what`. The error
     never shows a secret key.

@@ -66,8 +66,8 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     - `lower_bound`: True if something may be missing, so the true number can be larger than
       `value`.
     - `as_said`: True if the number rests on what relays claim: one relay's count, or ids without
-      their events. The relays' answers are complete. If the number is also exact, every id was
-      confirmed.
+      their events. Nothing is missing from the relays' answers. If `exact` is also True, every id
+      was confirmed.
     """
 
     value: int
@@ -88,7 +88,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return cls(value=value, low=value if low is None else low, high=None, lower_bound=True)
 
     def or_word(self, word: Figure | None) -> Figure:
-        """Make the figure of a known part, next to a relay's count that may be larger."""
+        """Make a lower bound from this known part and a relay's count, whichever is larger."""
         if word is None:
             return Figure.at_least(self.value, self.low)
         return Figure.at_least(max(self.value, word.value), max(self.low, word.low))

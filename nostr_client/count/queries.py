@@ -127,7 +127,7 @@ class Query(msgspec.Struct, frozen=True, dict=True):
     def pays_person(self) -> bool:
         """True if the query counts the zaps of a person.
 
-        The event that a receipt names then decides whom the receipt may pay.
+        For such a query, the event that a receipt names decides whom the receipt may pay.
         """
         return self.is_zaps and self.filters[0].tags[0][0] == "#p"
 
@@ -139,8 +139,8 @@ class Query(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def judges(self) -> bool:
-        """True if some matching events do not count. Only reading the events shows which events
-        count.
+        """True if some matching events do not count. The client must read the events to know which
+        of them count.
         """
         return self.is_zaps or self._names_in_passing
 
@@ -241,7 +241,7 @@ class Query(msgspec.Struct, frozen=True, dict=True):
     def one_per_author(self) -> bool:
         """True if each author has at most one matching event.
 
-        This is the case if all filters ask for one and the same replaceable kind.
+        Each filter must ask for one kind only, and all filters for the same replaceable kind.
         """
         asked = {f.kinds for f in self.filters}
         (first, *others) = asked or {None}
@@ -324,7 +324,7 @@ def reposts(target: str) -> Query:
 
 
 def replies(target: str) -> Query:
-    """Count the replies (kind 1) to an event, direct replies and all replies below them."""
+    """Count the replies (kind 1) to an event: the direct replies and all replies below them."""
     return _about("replies", target, [kinds.TEXT_NOTE])
 
 

@@ -126,7 +126,7 @@ class CountResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unit(self) -> CountUnit:
-        """What `value` counts, distinct authors or events. `Query.unit` decides this."""
+        """What `value` counts: distinct authors or events. `Query.unit` decides this."""
         return self.merged.unit
 
     @property
@@ -161,7 +161,8 @@ class CountResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def contents(self) -> dict[str, int] | None:
-        """The number of events that were read, by content, most frequent first.
+        """For each content, the number of events that the client read. The most frequent content is
+        first.
 
         None if the query does not ask for contents (`Query.by_content`). For reactions, a content
         is `+` (like), `-` (dislike) or an emoji. For replies, a content is `direct` or `thread`.

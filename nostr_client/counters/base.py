@@ -327,7 +327,7 @@ class CounterStore(Protocol):
         ...
 
     async def settle(self) -> None:
-        """Bring the sources of every stream up to date, as far as possible now."""
+        """Bring every stream up to date with its sources, as far as possible now."""
         ...
 
     async def close(self) -> None:

@@ -61,7 +61,7 @@ class TransformConfig(msgspec.Struct, frozen=True, omit_defaults=True):
 class SourceConfig(msgspec.Struct, frozen=True, omit_defaults=True):
     """A stream that another stream reads.
 
-    `filter_subject` or `subject_transforms` limit which messages the stream reads.
+    `filter_subject` or `subject_transforms` limit which messages the other stream reads.
     """
 
     name: str
@@ -113,8 +113,8 @@ class StreamConfig(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     description: str = ""
     allow_msg_counter: bool = False
     allow_direct: bool | None = None
-    """Whether a server answers reads by direct get, which its counters need. None: as
-    `allow_msg_counter`; the made value is never None."""
+    """Whether a server answers reads by direct get. Counters on a server need direct get. If you
+    pass None, the field gets the value of `allow_msg_counter`."""
     allow_atomic: bool = False
     retention: str = "limits"
     discard: str = "old"

@@ -100,7 +100,8 @@ class InvalidKey(InvalidInput):
 
 
 class InvalidIdentifier(InvalidInput):
-    """The text is not a NIP-19 identifier, or an identifier of another type."""
+    """The text is not a NIP-19 identifier, or it is an identifier of a type that the function does
+    not accept."""
 
 
 class InvalidRelayURL(InvalidInput):
@@ -133,7 +134,7 @@ class MalformedMessage(ProtocolError):
     """A frame from the relay or to the relay is not readable.
 
     `label` is the first element of the frame. `ref` is the subscription id, query id or event id in
-    the frame. Each is "" if it is not readable.
+    the frame. Each of the three attributes is "" if the frame has no readable value.
     """
 
     def __init__(self, message: str, *, label: str = "", ref: str = "", relay: str = "") -> None:

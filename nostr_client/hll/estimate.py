@@ -106,8 +106,8 @@ def sigma(n: float) -> float:
 
     The error is a fraction: 0.044 for few pubkeys, 0.065 for many. It is the Cramér-Rao bound,
     sqrt(1 / (256 I(n)) - 1 / n). I is the Fisher information about log n in one register of the
-    Poisson model. The second term corrects the model, because n is a fixed number. The call takes
-    about 10 µs.
+    Poisson model. The second term corrects the Poisson model, because n is a fixed number here. The
+    call takes about 10 µs.
     """
     if n < 1:
         return _SIGMA_FEW

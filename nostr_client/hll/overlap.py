@@ -36,8 +36,8 @@ class Overlap(NamedTuple):
     """The overlap of two sketches, as numbers of distinct pubkeys.
 
     `jaccard` is from 0 to 1. If `noise` is true, the two sets share less than a tenth of the larger
-    set. Then report "few or none", because the error of `intersection` and `jaccard` is as large as
-    their values.
+    set. In this case, report "few or none", because the error of `intersection` and `jaccard` is as
+    large as their values.
     """
 
     union: float

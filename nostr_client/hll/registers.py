@@ -43,8 +43,8 @@ def add(registers: bytearray, pubkey: str | bytes, offset: int) -> None:
     """Add one pubkey to `registers`, in place.
 
     The pubkey is 64 lower-case hex digits or 32 bytes. Adding a pubkey again changes nothing.
-    Raises InvalidKey for another pubkey. Raises InvalidInput for an offset outside 8 to 23, and for
-    registers that are not 256 bytes. After an error, the registers are as before.
+    Raises InvalidKey for a pubkey in another form. Raises InvalidInput for an offset outside 8 to
+    23, and for registers that are not 256 bytes. After an error, the registers are as before.
     """
     key = _raw_key(pubkey)
     check_offset(offset)

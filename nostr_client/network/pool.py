@@ -112,8 +112,8 @@ class RelayPool:
     Use the pool as an async context manager, or call `close()` at the end.
 
     - `known`: capabilities from an earlier run, by normalised URL.
-    - `unnamed`: default relays of a program. The pool signs no AUTH for such a relay until the user
-      names the relay by `name`.
+    - `unnamed`: default relays of a program. The pool signs no AUTH for such a relay until the
+      program calls `name` for it.
     - `relay_args`: further arguments for each new Relay, such as clocks for tests.
     """
 
@@ -161,8 +161,8 @@ class RelayPool:
     def spell(self, urls: Iterable[str]) -> None:
         """Record how the user writes the URLs of relays.
 
-        If the user writes one relay in several ways, the pool keeps the first. Raises
-        InvalidRelayURL.
+        If the user writes the URL of a relay in several ways, the pool keeps the first spelling.
+        Raises InvalidRelayURL.
         """
         for url in urls:
             self._spellings.setdefault(normalize(url), url)
@@ -170,8 +170,9 @@ class RelayPool:
     def name(self, urls: Iterable[str]) -> None:
         """Record that the user named these relays, so that the pool signs AUTH for them.
 
-        The pool also records how the user writes their URLs. The relays are then the user's own,
-        even if they were `unnamed` or only strangers named them. Raises InvalidRelayURL.
+        The pool also records how the user writes their URLs. From now on, the pool treats the
+        relays as the user's own, even if they were `unnamed` or only strangers named them. Raises
+        InvalidRelayURL.
         """
         for url in urls:
             self.spell([url])
@@ -191,17 +192,17 @@ class RelayPool:
     ) -> Relay:
         """Return the relay at a URL.
 
-        The first call makes the relay, and the first request of the relay connects.
+        The first call makes the relay. The first request to the relay opens the connection.
 
         - `capabilities`: capabilities from an earlier run, if the pool does not have the relay yet.
         - `stranger`: True if the user did not name the relay, for example if an author's list names
           it.
 
-        If only strangers named a relay, the pool connects to public addresses only. The pool signs
-        no AUTH for such a relay, because a signature would reveal the user's key.
+        If only strangers named a relay, the pool connects to the relay at public addresses only.
+        The pool signs no AUTH for such a relay, because a signature would reveal the user's key.
 
-        Raises InvalidRelayURL. Raises InvalidInput for more than `Limits.relays`, and after
-        `close`.
+        Raises InvalidRelayURL. Raises InvalidInput if the pool already has `Limits.relays` relays,
+        and after `close`.
         """
         key = normalize(url)
         if self._closed:

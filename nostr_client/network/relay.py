@@ -65,7 +65,7 @@ Owned = TypeVar("Owned", Transport, ThreadVerifier)
 
 
 class Relay:
-    """A connection to one relay, which reconnects by itself.
+    """A connection to one relay. The connection reconnects by itself.
 
     Use the relay as an async context manager, or call `close()` at the end. Raises InvalidRelayURL.
 
@@ -190,7 +190,7 @@ class Relay:
 
     @property
     def stats(self) -> RelayStats:
-        """A snapshot of the relay's statistics, with those of the open connection."""
+        """A snapshot of the relay's statistics. The snapshot includes the open connection."""
         stats = msgspec.structs.replace(self._supervisor.stats)
         if self._supervisor.session is not None:
             self._supervisor.session.add_to(stats)
@@ -202,7 +202,7 @@ class Relay:
         return tuple(self._knowledge.notices)
 
     def held_back(self) -> HeldBack | None:
-        """Return the error that a request gets while our own budget for the relay is spent, else
+        """Return the error that a request gets now if our own budget for the relay is spent, else
         None.
         """
         return self._deadlines.held_back()
@@ -214,13 +214,11 @@ class Relay:
 
     @property
     def capabilities(self) -> Capabilities:
-        """What the relay has shown that it can do."""
+        """The abilities that the relay has shown."""
         return self._knowledge.capabilities
 
     def learn(self, **changes: Any) -> None:
-        """Record what the relay has shown that it can do. The arguments are fields of
-        `Capabilities`.
-        """
+        """Record abilities that the relay has shown, as fields of `Capabilities`."""
         self._knowledge.learn(**changes)
 
     @property
@@ -243,7 +241,8 @@ class Relay:
         because relays differ about several filters in one COUNT.
 
         Raises RelayRefused, Unsupported, NetworkError, ProtocolError or DeadlineExceeded. Raises
-        HeldBack if our own budget for the relay is spent until the deadline. Safe to cancel.
+        HeldBack if our own budget for the relay is spent and does not allow a request before the
+        deadline. Safe to cancel.
         """
         asked = as_filters(filters)
         if asked[0].matches_nothing:  # no other filter matches anything either

@@ -70,7 +70,8 @@ class Subscription:
     def ration(self, size: int) -> None:
         """Accept events up to `size` bytes in total.
 
-        After this limit, the relay must wait until the subscription is closed.
+        After this many bytes, the client accepts no more events, and the relay waits until the
+        subscription is closed.
         """
         self._queue.ration(size)
 
@@ -155,11 +156,12 @@ class Subscription:
 
     @property
     def bytes(self) -> int:
-        """The size of these frames in characters."""
+        """The size of the frames with events, in characters, over all relays."""
         return sum([source.tally.bytes for source in self.sources.values()])
 
     def statistics(self) -> SubscriptionStats:
-        """Return statistics of all relays. `sources` has the statistics of each relay."""
+        """Return the statistics of all relays together. `sources` has the statistics of each
+        relay."""
         sources = list(self.sources.values())
         tallies = [source.tally for source in sources]
         return SubscriptionStats(

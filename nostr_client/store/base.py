@@ -219,8 +219,8 @@ class EventStore(Protocol):
         """Store events, and return one outcome for each event after the commit.
 
         The outcomes are in the order of the events. An outcome describes the state after the whole
-        batch. If another event of the batch replaces or deletes an event, its outcome is SUPERSEDED
-        or DELETED.
+        batch. An event that another event of the batch replaces or deletes has the outcome
+        SUPERSEDED or DELETED.
         """
         ...
 
@@ -254,8 +254,9 @@ class EventStore(Protocol):
     def look(self, filter: Filter) -> ShortAnswer | None:
         """Return the answer of a short question at once, or None.
 
-        A question is short if the filter has a limit or ids, few values and a small answer. The
-        calling thread reads for about a millisecond at most. For every other question, use `query`.
+        A question is short if its filter has few values, if a limit or ids bound the answer, and if
+        the answer is small. The calling thread reads for about a millisecond at most. For every
+        other question, use `query`.
         """
         ...
 

@@ -34,23 +34,24 @@ class StoreOptions:
     """Most calls of `write` in one transaction. A failed commit undoes at most this many calls."""
 
     wal_autocheckpoint: int = 10_000
-    """Pages in the log before SQLite copies the log into the file. 10,000 pages are 40 MB. A larger
-    log copies a frequently written page less often."""
+    """Pages in the log before SQLite copies the log into the file. 10,000 pages are 40 MB. With a
+    larger log, SQLite copies a frequently written page less often."""
 
     busy_timeout_s: float = 5.0
     """Seconds to wait for another program's lock on the file, such as a shell or a backup."""
 
     turn_s: float = 3.0
     """Seconds that a second writer waits for the first writer to close the store. Two commands of a
-    script overlap for a moment. A running agent does not close its store."""
+    script overlap for a moment, so the second command waits. The wait does not help beside a
+    running agent, because the agent does not close its store."""
 
     most_bytes: int | None = None
     """Most bytes of the store's files, without free pages and logs. Above this size, the store
     refuses events. None: no limit."""
 
     least_free_bytes: int = 256 * 1024 * 1024
-    """Free bytes of the file system that other programs and the store's own logs need. Below this
-    number, the store refuses events. On a small file system, 1 % of its size is enough."""
+    """Bytes of the file system that stay free for other programs and the store's own logs. Below
+    this number, the store refuses events. On a small file system, 1 % of its size is enough."""
 
     max_page_count: int | None = None
     """Most pages of the file, of 4096 bytes each. None: only the disk limits the file."""

@@ -265,10 +265,11 @@ class SqliteStore(EventStore):
         return self.database.full or self.room.full
 
     async def try_room(self) -> bool:
-        """Return whether the store has room again, and reset `database.full` if it has.
+        """Return whether the store has room again. If it has room, also reset `database.full`.
 
         The store measures its disk budget. After a failed write, it also writes 64 KiB as a test.
-        Raises StoreError if the test fails for another reason. Safe to cancel and to repeat.
+        Raises StoreError if the test fails for another reason than a lack of room. Safe to cancel
+        and to repeat.
         """
         if await self.room.look(again=True):
             return False

@@ -182,7 +182,7 @@ class Claim(ClaimSummary, frozen=True, kw_only=True, gc=False):
         return f"<Claim {self.relay} {self.status}{how} count={self.count}>"
 
     def warned(self, *warnings: str) -> Claim:
-        """Return a copy with more warnings, each warning once."""
+        """Return a copy with these warnings added. The copy has each warning once."""
         fresh = tuple(w for w in dict.fromkeys(warnings) if w not in self.warnings)
         return msgspec.structs.replace(self, warnings=self.warnings + fresh) if fresh else self
 

@@ -161,7 +161,8 @@ class NatsOptions:
     """The token for a server that uses tokens."""
 
     timeout_s: float = TIMEOUT_S
-    """Seconds for one request. A server answers in milliseconds, an election takes seconds."""
+    """Seconds for one request. A server answers in milliseconds, but the election of a new leader
+    takes seconds."""
 
     connection: ConnectionOptions = field(default_factory=ConnectionOptions)
     """Proxy settings. nats-py supports no proxy, so `connect` refuses a server behind a proxy."""

@@ -98,7 +98,7 @@ class PushReport(msgspec.Struct, frozen=True, kw_only=True):
     last_subject: str = ""
     """The last remote subject that the round pushed."""
     last_value: int | None = None
-    """The value of this subject."""
+    """The value of the counter `last_subject`."""
 
     @property
     def settled(self) -> bool:

@@ -58,7 +58,7 @@ class SqliteCounterStore(CounterStore):
 
     @classmethod
     async def open(cls, path: str | Path, *, clock: Callable[[], int] = time.time_ns) -> Self:
-        """Open a file of its own, or ":memory:".
+        """Open a file that has only this store, or ":memory:".
 
         `clock` returns nanoseconds. Raises StoreError or one of its subclasses.
         """
@@ -230,8 +230,8 @@ class SqliteCounterStore(CounterStore):
     ) -> StoredMessage:
         """Run the function `work`, which publishes one message, in a transaction.
 
-        Calls that wait at the same time share the transaction. `stream` is the only stream that
-        `work` can change, if you know the stream.
+        Calls that wait at the same time share the transaction. `stream` is the name of the only
+        stream that `work` can change, or "" if you do not know it.
         """
         return await self._group.run(work, small=self._cache.ends_in(stream))
 

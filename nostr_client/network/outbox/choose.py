@@ -131,9 +131,9 @@ class RelayChoice:
     relays."""
 
     monitors: tuple[str, ...] = ()
-    """Keys (npub or hex) of monitors that report live relays (NIP-66). Their reports order the
-    relays that the client has never asked. They remove no relay. The client reads the reports from
-    the indexers."""
+    """Keys (npub or hex) of monitors that report live relays (NIP-66). The reports change the order
+    of the relays that the client has never asked, but they remove no relay. The client reads the
+    reports from the indexers."""
 
     connection: ConnectionOptions = field(default_factory=ConnectionOptions)
     """How the client connects. A proxy reaches `.onion` hosts and hides the user's address.
@@ -157,7 +157,7 @@ class RelayChoice:
         return normalize(url) in self.deny or not self.deny.isdisjoint(parents)
 
     def objection(self, url: str) -> str | None:
-        """Return why the client must not ask a relay that a stranger names, or None."""
+        """Return why the client must not ask a relay that a stranger names, or None if it may."""
         reason = objection(url, self.connection)
         if reason is None and self.denies(url):
             return "on the deny list"
