@@ -218,8 +218,7 @@ class Relay:
         return self._knowledge.capabilities
 
     def learn(self, **changes: Any) -> None:
-        """Record abilities that the relay has shown. The arguments are fields of `Capabilities`.
-        """
+        """Record abilities that the relay has shown, as fields of `Capabilities`."""
         self._knowledge.learn(**changes)
 
     @property
