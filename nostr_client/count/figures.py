@@ -52,23 +52,23 @@ class ClaimSummary(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Figure(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A merged number with an interval around it.
 
-        `low` and `high` bound the true number over the relays that answered. How sure the interval is
-        depends on the source of the number:
+    `low` and `high` bound the true number over the relays that answered. How sure the interval is
+    depends on the source of the number:
 
-        - Events that were read in this round prove the interval.
-        - If events of an earlier round may be gone, the interval is right 97 times in 100.
-        - If the number uses registers, the interval is right 95 times in 100.
+    - Events that were read in this round prove the interval.
+    - If events of an earlier round may be gone, the interval is right 97 times in 100.
+    - If the number uses registers, the interval is right 95 times in 100.
 
-        The fields say more about the number:
+    The fields say more about the number:
 
-        - `high`: the upper end, or None if nothing bounds the number.
-        - `exact`: True if the number is known and not estimated.
-        - `lower_bound`: True if something may be missing, so the true number can be larger than
-          `value`.
-        - `as_said`: True if the number rests on what relays claim: one relay's count, or ids without
-              their events. Nothing is missing from the relays' answers. If `exact` is also True, every id
-          was confirmed.
-        """
+    - `high`: the upper end, or None if nothing bounds the number.
+    - `exact`: True if the number is known and not estimated.
+    - `lower_bound`: True if something may be missing, so the true number can be larger than
+      `value`.
+    - `as_said`: True if the number rests on what relays claim: one relay's count, or ids without
+          their events. Nothing is missing from the relays' answers. If `exact` is also True, every id
+      was confirmed.
+    """
 
     value: int
     low: int

@@ -70,8 +70,8 @@ class Subscription:
     def ration(self, size: int) -> None:
         """Accept events up to `size` bytes in total.
 
-                        After this many bytes, the client accepts no more events, and the relay waits until the
-                        subscription is closed.
+        After this many bytes, the client accepts no more events, and the relay waits until the
+        subscription is closed.
         """
         self._queue.ration(size)
 
