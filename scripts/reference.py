@@ -67,8 +67,9 @@ has a scope:
 - `read` allows a program to read everything and to change nothing.
 - `manage` allows everything.
 
-The table names the least scope for each route. If the scope of a token is too small, the answer is
-403 with the code `limited_token`. Each refusal is an object with a `code` and a `message`.
+The table names the smallest scope that each route needs. If the scope of a token is too small, the
+answer is 403 with the code `limited_token`. If the agent refuses a request, the answer is an object
+with a `code` and a `message`.
 
 Times are Unix seconds unless a text says otherwise. `GET /v1/openapi.json` returns the same API as
 an OpenAPI 3.1 document. In Python, use `agent.api.client.AgentClient`.
@@ -89,9 +90,9 @@ METRICS_HEAD = f"""# Metrics
 {MADE}
 
 `GET /metrics` of the agent returns these metrics for Prometheus. The request needs the `read` token
-unless `api.open_metrics` is set. A metric whose name ends in `_total` only grows. The gauges of
-watches have the label `watch`. Only the first 1,000 watches, in the order of their names, have
-gauges. The agent also has the metrics `process_…` and `python_info` of prometheus-client.
+unless `api.open_metrics` is set. The value of a metric whose name ends in `_total` only grows. The
+gauges of watches have the label `watch`. Only the first 1,000 watches, in the order of their names,
+have gauges. The agent also has the metrics `process_…` and `python_info` of prometheus-client.
 [Operations](../operations.md) says which metrics are useful for alerts.
 """
 

@@ -242,7 +242,7 @@ class NameBody(RequestBody, frozen=True):
 
 
 class NamedKey(ResponseBody, frozen=True):
-    """The public key of a name, as its domain says today."""
+    """The public key that a domain gives now for a name."""
 
     name: str
     pubkey: str

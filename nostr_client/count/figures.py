@@ -228,7 +228,7 @@ class SharedPeople(msgspec.Struct, frozen=True, kw_only=True):
     people: int
     """Number of people on both relays."""
     jaccard: float
-    """These people as a share of all people on either relay, from 0 to 1."""
+    """Share of `people` among all people on at least one of the two relays, from 0 to 1."""
     low: float
     """Lower end of the share's 95 % interval."""
     high: float

@@ -43,7 +43,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 
     - `at`: time in Unix seconds.
     - `value`: the number. `low` and `high` are its interval; `high` is null without an upper end.
-    - `as_said`: as in `Figure`.
+    - `as_said`: the same as `as_said` of `Figure`.
     - `least`: smallest value of the hour or day.
     - `most`: largest value of the hour or day.
     - `samples`: how many numbers the point stands for. The other fields are from the last of them.

@@ -72,7 +72,7 @@ class Person(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     seen_at: int
     event: str
     name: Annotated[
-        str | None, Meta(description="name in the stored profile; anybody may take any name")
+        str | None, Meta(description="name in the stored profile; a name is no proof of identity")
     ] = None
     amount: int | None = None
     keys: int | None = None
