@@ -66,8 +66,8 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     - `lower_bound`: True if something may be missing, so the true number can be larger than
       `value`.
     - `as_said`: True if the number rests on what relays claim: one relay's count, or ids without
-          their events. Nothing is missing from the relays' answers. If `exact` is also True, every id
-      was confirmed.
+      their events. Nothing is missing from the relays' answers. If `exact` is also True, the client
+      confirmed every id.
     """
 
     value: int
