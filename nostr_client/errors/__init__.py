@@ -134,7 +134,7 @@ class MalformedMessage(ProtocolError):
     """A frame from the relay or to the relay is not readable.
 
     `label` is the first element of the frame. `ref` is the subscription id, query id or event id in
-    the frame. Each of the three attributes is "" if the frame has no readable value.
+    the frame. Each of the two attributes is "" if the frame has no readable value.
     """
 
     def __init__(self, message: str, *, label: str = "", ref: str = "", relay: str = "") -> None:
