@@ -202,7 +202,9 @@ class Shuffled(Right):
     """Events come in no order."""
 
     def page(self, matching: Sequence[Event], filters: Sequence[Filter]) -> list[Event]:
-        return sorted(super().page(matching, filters), key=lambda one: one.id)
+        page = super().page(matching, filters)
+        by_id = sorted(page, key=lambda one: one.id)
+        return by_id[::-1] if by_id == page else by_id  # few events may be in order by chance
 
 
 @planted("read.repeats", "twice")
