@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -22,6 +23,7 @@ from tests.right_relay import Right
 from tests.running import nostr_client, started
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from nostr_client.codecs.filters import Filter
@@ -151,28 +153,34 @@ async def test_a_store_that_fills_meanwhile_hides_nothing(tmp_path: Path, batche
     assert found.held(full.url, 1) == len(NOTES)
 
 
-async def test_mentions_go_where_those_read_whom_they_mention() -> None:
-    mention = made(1, 60, ("p", FRIEND.pubkey))
-    old = made(1, 60 * 86_400, ("p", FRIEND.pubkey))
-    mine = FaultyRelay(SpeaksNeg(), events=[mention, old, *NOTES[:3]])
-    inbox = FaultyRelay(SpeaksNeg())
-    async with mine, inbox:
+@asynccontextmanager
+async def an_inbox(mine: FaultyRelay) -> AsyncIterator[tuple[FaultyRelay, NostrClient]]:
+    """An empty relay where FRIEND reads, and a client of the author's relay that finds it."""
+    async with FaultyRelay(SpeaksNeg()) as inbox:
         listed = made(10002, 5, ("r", inbox.url, "read"), by=FRIEND)
         async with FaultyRelay(events=[listed]) as indexer:
             choice = RelayChoice(indexers=(indexer.url,), own=(inbox.url,))
             async with NostrClient([mine.url], signer=OWN, choice=choice) as client:
-                found = await client.coverage(Look(author=OWN.pubkey, kinds=(1,)))
-                plan = await client.plan_repair(found)
-                # A list that names an address of this machine is not followed, and that is told.
-                assert [(why, n) for _, why, n in plan.left] == [(SkipReason.UNASKED, 1)]
-                await client.pool.remove(inbox.url)
-                client.pool.relay(inbox.url)
-                plan = await client.plan_repair(found)
-                assert plan.of(inbox.url) == [mention]
-                await client.repair(plan)
-                assert ids(inbox) == {mention.id}
-                found = await client.coverage(Look(author=OWN.pubkey, kinds=(1,)))
-                assert (await client.plan_repair(found)).steps == ()
+                yield inbox, client
+
+
+async def test_mentions_go_where_those_read_whom_they_mention() -> None:
+    mention = made(1, 60, ("p", FRIEND.pubkey))
+    old = made(1, 60 * 86_400, ("p", FRIEND.pubkey))
+    mine = FaultyRelay(SpeaksNeg(), events=[mention, old, *NOTES[:3]])
+    async with mine, an_inbox(mine) as (inbox, client):
+        found = await client.coverage(Look(author=OWN.pubkey, kinds=(1,)))
+        plan = await client.plan_repair(found)
+        # A list that names an address of this machine is not followed, and that is told.
+        assert [(why, n) for _, why, n in plan.left] == [(SkipReason.UNASKED, 1)]
+        await client.pool.remove(inbox.url)
+        client.pool.relay(inbox.url)
+        plan = await client.plan_repair(found)
+        assert plan.of(inbox.url) == [mention]
+        await client.repair(plan)
+        assert ids(inbox) == {mention.id}
+        found = await client.coverage(Look(author=OWN.pubkey, kinds=(1,)))
+        assert (await client.plan_repair(found)).steps == ()
 
 
 async def test_later_runs_reach_mentions_before_the_newest_events() -> None:
@@ -180,19 +188,14 @@ async def test_later_runs_reach_mentions_before_the_newest_events() -> None:
     mentions = [made(1, 3_600 + n, ("p", FRIEND.pubkey)) for n in range(210)]
     notes = [made(1, 60 + n) for n in range(210)]  # newer, and they mention nobody
     mine = FaultyRelay(SpeaksNeg(), events=[*mentions, *notes])
-    inbox = FaultyRelay(SpeaksNeg())
-    async with mine, inbox:
-        listed = made(10002, 5, ("r", inbox.url, "read"), by=FRIEND)
-        async with FaultyRelay(events=[listed]) as indexer:
-            choice = RelayChoice(indexers=(indexer.url,), own=(inbox.url,))
-            async with NostrClient([mine.url], signer=OWN, choice=choice) as client:
-                found = await client.coverage(Look(author=OWN.pubkey, kinds=(1,)))
-                await client.plan_repair(found)
-                await client.pool.remove(inbox.url)
-                client.pool.relay(inbox.url)  # the user has not named it, but it may be asked
-                for sent in (200, 210):
-                    assert (await client.repair(await client.plan_repair(found))).complete
-                    assert len(ids(inbox)) == sent
+    async with mine, an_inbox(mine) as (inbox, client):
+        found = await client.coverage(Look(author=OWN.pubkey, kinds=(1,)))
+        await client.plan_repair(found)
+        await client.pool.remove(inbox.url)
+        client.pool.relay(inbox.url)  # the user has not named it, but it may be asked
+        for sent in (200, 210):
+            assert (await client.repair(await client.plan_repair(found))).complete
+            assert len(ids(inbox)) == sent
     assert ids(inbox) == {one.id for one in mentions}
 
 

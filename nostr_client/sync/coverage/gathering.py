@@ -18,7 +18,7 @@ from nostr_client.sync.coverage.plan import (
     SkipReason,
     recipients,
 )
-from nostr_client.sync.coverage.reading import read_held
+from nostr_client.sync.coverage.reading import BATCH, read_held, stored_events
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -34,9 +34,6 @@ MOST: Final = 5_000
 
 MOST_RECENT: Final = 2_000
 """Most recent events whose mentioned people one run looks up, about 4 MB."""
-
-_BATCH: Final = 50
-"""Ids in one REQ. Relays cap filters at 100 to 1,000 values."""
 
 _MOST_PEOPLE: Final = 100
 """Most people whose relay lists one run fetches."""
@@ -71,7 +68,7 @@ async def lacking(
                 ids.setdefault(one, []).append(relay)
     some = _in_turn(coverage, ids)[:MOST]
     events = {one: coverage.events[one] for one in some if one in coverage.events}
-    events |= await _from_store(store, [one for one in some if one not in events])
+    events |= await stored_events(store, [one for one in some if one not in events])
     await _download(coverage, relays, [one for one in some if one not in events], events)
     return [
         MissingEvent(
@@ -136,16 +133,6 @@ def _in_turn(coverage: Coverage, ids: Collection[str]) -> list[str]:
     return sorted(came.intersection(ids)) + [one for turn in turns for one in turn if one]
 
 
-async def _from_store(store: EventStore | None, ids: Sequence[str]) -> dict[str, Event]:
-    if store is None:
-        return {}
-    found: dict[str, Event] = {}
-    for at in range(0, len(ids), _BATCH):
-        events = await store.query([Filter(ids=ids[at : at + _BATCH])])
-        found |= {one.id: one for one in events}
-    return found
-
-
 async def _download(
     coverage: Coverage,
     relays: Mapping[str, Relay],
@@ -156,8 +143,8 @@ async def _download(
     holders = {one: coverage.holders(one) for one in ids}
     for relay in coverage.relays:
         asked = [one for one in ids if one not in events and relay in holders[one]]
-        for at in range(0, len(asked), _BATCH):
-            found = await _by_ids(relays[relay], asked[at : at + _BATCH])
+        for at in range(0, len(asked), BATCH):
+            found = await _by_ids(relays[relay], asked[at : at + BATCH])
             if found is None:
                 break
             events |= found
@@ -219,8 +206,8 @@ async def _absent(relay: Relay, ids: Collection[str]) -> dict[str, SkipReason | 
     """Return the ids that a relay lacks, and those that are unknown with the reason."""
     asked = sorted(ids)
     absent: dict[str, SkipReason | None] = {}
-    for at in range(0, len(asked), _BATCH):
-        some = asked[at : at + _BATCH]
+    for at in range(0, len(asked), BATCH):
+        some = asked[at : at + BATCH]
         there = await _by_ids(relay, some)
         if there is None:
             return absent | dict.fromkeys(asked[at:], SkipReason.UNASKED)

@@ -1,21 +1,27 @@
-"""Read the events of a filter from one relay within a budget, without NIP-77."""
+"""Read a filter from one relay within a budget, without NIP-77; or events by id from the store."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from nostr_client.codecs.display import plural
 from nostr_client.codecs.event import Event
+from nostr_client.codecs.filters import Filter
 from nostr_client.errors import RelayError
 from nostr_client.network.paging.range_reader import Walk
 from nostr_client.sync.pages import PagedId, count_holes, next_page, turn_page
 
 if TYPE_CHECKING:
-    from nostr_client.codecs.filters import Filter
+    from collections.abc import Sequence
+
     from nostr_client.network.relay import Relay
     from nostr_client.options import ReadBudget
+    from nostr_client.store.base import EventStore
+
+BATCH: Final = 50
+"""Ids in one REQ or query: relays cap filters at 100 to 1,000 values."""
 
 
 class EventsById(msgspec.Struct, frozen=True):
@@ -54,3 +60,13 @@ def _doubt(walk: Walk[PagedId]) -> str:
     if walk.holes:
         return "some seconds may hold more events than the relay sends"
     return "some frames of the relay could not be read"
+
+
+async def stored_events(store: EventStore | None, ids: Sequence[str]) -> dict[str, Event]:
+    """Return the events of these ids that the store has. Raises StoreError. Safe to cancel."""
+    if store is None:
+        return {}
+    found: dict[str, Event] = {}
+    for at in range(0, len(ids), BATCH):
+        found |= {one.id: one for one in await store.query([Filter(ids=ids[at : at + BATCH])])}
+    return found

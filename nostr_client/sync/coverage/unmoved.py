@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.private_kinds import is_protected, reposts_protected
 from nostr_client.store.rules import expiration
+from nostr_client.sync.coverage.reading import stored_events
 from nostr_client.sync.coverage.sampling import fetched
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from nostr_client.codecs.event import Event
     from nostr_client.network.relay import Relay
@@ -29,9 +29,6 @@ If more events are missing, none is downloaded. The relay's share is low in any 
 
 _MOST_STORED: Final = 5_000
 """Most events that one comparison reads in the store for this."""
-
-_BATCH: Final = 50
-"""Ids in one query of the store."""
 
 
 class UnreadId(NamedTuple):
@@ -76,7 +73,7 @@ async def looked_up(
     `relays`: by the name in `UnreadId.holders`. A relay that does not answer is skipped. Raises
     StoreError. Safe to cancel.
     """
-    found = {one.id: one for one in await _stored([gap.id for gap in gaps[:_MOST_STORED]], store)}
+    found = await stored_events(store, [gap.id for gap in gaps[:_MOST_STORED]])
     left = [gap for gap in gaps if gap.id not in found]
     if len(left) > MOST:
         return list(found.values())
@@ -85,12 +82,3 @@ async def looked_up(
         if asked:
             found |= await fetched(relay, asked) or {}
     return list(found.values())
-
-
-async def _stored(ids: Sequence[str], store: EventStore | None) -> Iterable[Event]:
-    if store is None:
-        return []
-    found: list[Event] = []
-    for at in range(0, len(ids), _BATCH):
-        found += await store.query([Filter(ids=ids[at : at + _BATCH])])
-    return found

@@ -216,19 +216,23 @@ async def test_an_agent_that_reads_no_events_asks_for_no_profile(tmp_path: Path)
     assert asked_about(relay) == []
 
 
-async def test_an_alert_names_the_people_of_its_turn(tmp_path: Path) -> None:
-    async with (
-        Receiver() as hook,
-        FaultyRelay(events=[*likes(1), profile(1, "Ann")]) as relay,
-    ):
+async def alerted_person(folder: Path, serving: FaultyRelay) -> dict[str, Any]:
+    """Return the one person in the first alert of an agent that watches a relay."""
+    async with Receiver() as hook, serving as relay:
         alerts = f'alerts = [{{ when = ">= 1", webhook = "{hook.url}" }}]'
-        async with an_agent(tmp_path, [relay.url], watching("likes", more=alerts)):
+        async with an_agent(folder, [relay.url], watching("likes", more=alerts)):
 
             async def is_sent() -> bool:
                 return bool(hook.taken)
 
             await eventually(is_sent)
     (person,) = json.loads(hook.taken[0].body)["people"]
+    found: dict[str, Any] = person
+    return found
+
+
+async def test_an_alert_names_the_people_of_its_turn(tmp_path: Path) -> None:
+    person = await alerted_person(tmp_path, FaultyRelay(events=[*likes(1), profile(1, "Ann")]))
     assert (person["pubkey"], person["name"]) == (signer(1).pubkey, "Ann")
 
 
@@ -238,18 +242,7 @@ async def test_an_alert_does_not_wait_for_a_relay_that_sends_no_profiles(
     """The relay would be waited for an hour, and the alert goes at once."""
     monkeypatch.setattr("nostr_client.watch.naming.PROFILES_S", 3600.0)
     monkeypatch.setattr("nostr_client.watch.naming.ALERT_S", 0.1)
-    async with (
-        Receiver() as hook,
-        FaultyRelay(Mute(), events=likes(1)) as relay,
-    ):
-        alerts = f'alerts = [{{ when = ">= 1", webhook = "{hook.url}" }}]'
-        async with an_agent(tmp_path, [relay.url], watching("likes", more=alerts)):
-
-            async def is_sent() -> bool:
-                return bool(hook.taken)
-
-            await eventually(is_sent)
-    (person,) = json.loads(hook.taken[0].body)["people"]
+    person = await alerted_person(tmp_path, FaultyRelay(Mute(), events=likes(1)))
     assert person["name"] is None
 
 
