@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 _CURVE_ORDER: Final = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 
+_KEYS_KEPT: Final = 32_768
+"""Public keys whose points are kept, about 13 MB. A flood of new keys takes no more memory."""
+
 
 class VerifiedEvent(msgspec.Struct, frozen=True, gc=False):
     """An event whose fields, id and signature were checked.
@@ -134,9 +137,9 @@ def _verify_quietly(event: Event) -> VerifiedEvent | InvalidEvent:
         return error.with_traceback(None)  # a kept traceback would keep the whole chunk alive
 
 
-@functools.lru_cache(4096)  # bounded: a flood of new keys costs a little time and no more memory
+@functools.lru_cache(_KEYS_KEPT)
 def _public_key(pubkey: str) -> SchnorrPublicKey:
-    """The point of a key: a square root, a sixth of a verification, and authors come again."""
+    """Return the point of a key. It costs a sixth of a check, and most authors come again."""
     return BINDING.public_key(bytes.fromhex(pubkey))
 
 
