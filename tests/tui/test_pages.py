@@ -38,7 +38,10 @@ PAGES = {
         ),
     ),
     "watch": (("enter",), ("fiatjaf-followers", "±3%", "178,598–190,025", "excluded", "✓ events")),
-    "why": (("enter", "enter"), ("Without it: ", "[x: exclude it]", "Used: registers, count")),
+    "why": (
+        ("enter", "enter"),
+        ("Without it: ", "[x: exclude it for this watch]", "Used: registers, count"),
+    ),
     "why not": (
         ("enter", "G", "k", "k", "enter"),
         ("the registers are of a shape that no people make", "Excluded from the number"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import sqlite3
+from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -15,11 +17,13 @@ from nostr_client.count.claims.coverage import HeldEvent, Update
 from nostr_client.count.claims.rows import query_number
 from nostr_client.count.merge import Claim, ClaimStatus
 from nostr_client.count.remembering import asked_of
+from nostr_client.errors import SchemaTooOld
 from nostr_client.watch import Watch, WatchRepository, people_rows
 from tests.worlds import NOTE, TARGET, signer
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+    from pathlib import Path
 
     from nostr_client.watch.people import People
 
@@ -184,6 +188,39 @@ async def test_people_of_a_relay_that_the_number_does_not_believe_are_not_listed
         )
     assert acts(found) == {("followed", key(4).hex()), ("unfollowed", key(2).hex())}
     assert found.known == 2
+
+
+async def test_only_the_relay_of_a_live_event_is_asked_about_its_author() -> None:
+    query = QUERIES["followers"]
+    async with await WatchRepository.open(":memory:") as book:
+        for step in STEPS:
+            await play(book, query, step)
+        log = await book.database.read(lambda conn: people_rows.log_of(conn, query, {A, B}))
+        assert log is not None
+        found = await book.database.read(
+            lambda conn: people_rows.EventLog(conn, log.q, {A, B}).sources({key(4), key(5)})
+        )
+    assert found == {key(4): {A}, key(5): {B}}
+
+
+async def test_a_store_of_before_gets_the_relays_of_live_events(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    async with await WatchRepository.open(path):
+        pass
+    with closing(sqlite3.connect(path)) as conn:
+        conn.execute("DROP TABLE claim_received")
+        conn.execute("DROP TABLE claim_period")
+        conn.execute("CREATE TABLE claim_received (q INTEGER, member BLOB, is_new INTEGER)")
+        conn.execute("INSERT INTO claim_received VALUES (1, x'00', 1)")
+        names = "('nostr_tally.received', 'nostr_tally.periods')"
+        conn.execute(f"DELETE FROM _sqlite_migrations WHERE migration_set IN {names}")
+        conn.commit()
+    with pytest.raises(SchemaTooOld):
+        await WatchRepository.open(path, read_only=True)
+    async with await WatchRepository.open(path) as book:
+        both = Watch(name="w", query="followers", target=TARGET, relays=(A, B))
+        store = await opened(book, both)
+        assert len(acts(await store.people("w", 0, 100))) == 4
 
 
 async def test_a_watch_without_relays_shows_nobody_of_another_watch() -> None:
