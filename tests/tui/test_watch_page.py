@@ -109,7 +109,7 @@ async def test_a_relay_is_trusted_for_this_watch_and_the_dialogue_says_so(
     async with driving(api.api.url, size) as tui:
         await relay_of(tui, world.DAMUS)
         await tui.until(lambda: "[t: trust it for this watch]" in _plain(tui))
-        assert "[x: exclude it for this watch]" in _plain(tui)
+        assert "The number of this watch" in _plain(tui)
         await tui.press("t")
         await tui.until(lambda: agent.watch_map[NAME].spec.trusted == (world.DAMUS,))
         await tui.until(lambda: f"believing {world.DAMUS} for {NAME}" in _said(tui))

@@ -86,7 +86,7 @@ class ClaimDetail(ModalScreen[str]):
     def _lines(self) -> Iterable[Content]:
         yield from map(Content, self._claim())
         yield from _part("What the merge did with it", self._merged())
-        yield from _part("The number", self._numbers())
+        yield from _part("The number of this watch", self._numbers())
         yield from _part("Its answers by day", map(self._day, self._past[:MOST_DAYS]))
 
     def _claim(self) -> Iterable[str]:
@@ -141,7 +141,7 @@ class ClaimDetail(ModalScreen[str]):
         url = normalize(self._one.relay)
         is_out = url in map(normalize, self._spec.excluded)
         word, does = ("With it again", "take it back") if is_out else ("Without it", "exclude it")
-        yield f"{word}: {self._said(self._without)}{self._key('x', f'{does} for this watch')}"
+        yield f"{word}: {self._said(self._without)}{self._key('x', does)}"
         if self._everywhere:
             yield "Trusted for every watch, by relays.trusted of the configuration"
             return
