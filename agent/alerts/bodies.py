@@ -126,7 +126,7 @@ def text_of(crossing: Alert) -> str:
     """
     watch = crossing.of
     if isinstance(watch, Digest):
-        return "\n".join(_fitting(watch.summary))
+        return "\n".join(_fitting(watch.summary, watch.command))
     if isinstance(watch, Covered):
         return f"{_words(watch)}; {crossing.when}"
     unit = (watch.unit or "").replace("_", " ")
@@ -136,14 +136,15 @@ def text_of(crossing: Alert) -> str:
     return f"{watch.spec.name}: {number}; {why}{who}"
 
 
-def _fitting(lines: Sequence[str]) -> list[str]:
-    """Return the first lines that fit into a message, and how many more there are."""
+def _fitting(lines: Sequence[str], command: str) -> list[str]:
+    """Return the first lines that fit into a message, how many more there are, and how to read
+    these."""
     found: list[str] = []
     room = _DIGEST_BYTES
     for n, line in enumerate(clip(line, _LINE) for line in lines):
         room -= len(line.encode()) + 1
         if room < 0:
-            return [*found, f"and {plural(len(lines) - n, 'more line')}"]
+            return [*found, f"and {plural(len(lines) - n, 'more line')}: {command}"]
         found.append(line)
     return found
 
@@ -200,7 +201,9 @@ def _content(crossing: Alert) -> dict[str, Any]:
 def _digest(crossing: Alert, found: Digest) -> dict[str, Any]:
     """The digest with the watches that changed, and how many others there are."""
     changes = [one.change for one in found.watches]
-    changed = [one for one in found.watches if one.change == "changed"]
+    changed = sorted(
+        (one for one in found.watches if one.change == "changed"), key=lambda one: one.rank
+    )
     return {
         "id": crossing.id,
         "digest": msgspec.structs.replace(found, watches=tuple(changed[:MOST_CHANGED])),

@@ -257,9 +257,10 @@ class Agent:
             return
         self.feed.publish(watch=shown)
         if merge.is_whole:
-            liars = len(merge.result.merged.excluded)
+            liars = merge.result.merged.excluded
             watched = merge.watched
-            await self.alerts.check(watched.watch, shown, liars, watched.counted)
+            urls = watched.counted - set(map(normalize, liars))
+            await self.alerts.check(watched.watch, shown, len(liars), urls)
 
     async def run(self) -> None:
         """Do the work until cancelled."""

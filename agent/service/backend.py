@@ -238,6 +238,7 @@ class AgentBackend(CounterBackend):
 
     async def people(self, name: str, since: float = 0.0, limit: int = 200) -> schema.People:
         state, one = self._watched(name), self._agent.engine.watches[name]
+        await self._agent.engine.store_now(name)
         excluded = excluded_of((await self._agent.engine.explain(name)).counted())
         return await self._read(
             lambda conn: people_rows.read(

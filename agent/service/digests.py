@@ -79,6 +79,7 @@ class Digests:
         one = self._engine.watches.get(name)
         if one is None:
             return None
+        await self._engine.store_now(name)
         result = await self._engine.explain(name)
         excluded = excluded_of(result.counted())
         return await self._database.read(
@@ -119,18 +120,28 @@ class DigestSender:
         self._changed.set()
 
     async def run(self) -> None:
-        """Send what is due, until cancelled."""
-        await self._clock.sleep(FIRST_S)
+        """Send what is due, until cancelled.
+
+        The times count from the start, also those within the first FIRST_S seconds.
+        """
+        first = self._clock.moment().mono + FIRST_S
         while True:
             self._changed.clear()
+            left = first - self._clock.moment().mono
             try:
-                wait = await self.round()
+                wait = await (self.round() if left <= 0 else self._begin(left))
             except StoreFull:
                 wait = LOOK_S  # the ticker reports a full disk, once
             except StoreError as error:
                 self._log.error("digest_not_sent", why=str(error))
                 wait = LOOK_S
             await self._clock.wait(self._changed, wait)
+
+    async def _begin(self, left: float) -> float:
+        """Note which digests are new, and send none yet; return after how many seconds to look
+        again."""
+        await self._last()
+        return min(LOOK_S, left)
 
     async def round(self) -> float:
         """Send each digest that is due; return after how many seconds to look again.

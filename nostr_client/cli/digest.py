@@ -49,8 +49,8 @@ def digest(since: int, form: str | None, place: StoreOrAgent, as_json: bool) -> 
     After these come coverages below their line, and, if an agent has the store, syncs that did not
     complete.
 
-    Newcomers are estimated from the registers that rose, which is far more exact than the
-    difference of two estimates. The registers are those of the last answer before TIME of a day.
+    Newcomers are estimated from the registers that rose since TIME, which is far more exact than
+    the difference of two estimates. The text has the watches that changed most; JSON has all.
     """
     found = run_async(_digest(place, since))
     if as_json or form == "json":
@@ -72,7 +72,7 @@ async def _digest(place: StoreOrAgent, since: int) -> Digest:
 
 
 def _parts(found: Digest) -> list[DigestSection]:
-    parts = found.sections
+    parts = found.sections()
     return [DigestSection(found.title, []), *parts] if parts else []
 
 

@@ -128,8 +128,7 @@ class FileWatches:
 
     async def people(self, name: str, since: int, limit: int) -> People:
         made, asked = await self._get(name)
-        relays = await self._asked_of(made, asked)
-        urls = None if relays is None else relays.keys() - made.left_out
+        urls = await self._counted(made, asked)
         counted = await self.explain(name)
         return await self._book.database.read(
             lambda conn: people_rows.read(
@@ -146,7 +145,7 @@ class FileWatches:
 
     async def digest(self, since: int) -> Digest:
         now = int(time.time())
-        found = [await self._changed(watch, since, now) for watch, _ in await self._book.all()]
+        found = [await self._changed(*one, since, now) for one in await self._book.all()]
         read = self._book.database.read
         return Digest(
             since=since,
@@ -156,9 +155,13 @@ class FileWatches:
             coverages=await read(digest_rows.low_coverages),
         )
 
-    async def _changed(self, made: Watch, since: int, now: int) -> WatchDigest:
-        relays = made.relays or await self._book.relays(made.name)
-        urls = None if relays is None else set(map(normalize, relays)) - made.left_out
+    async def _counted(self, made: Watch, asked: int | None) -> set[str] | None:
+        """Return the normalised relays that count for a watch; None: all that were asked."""
+        relays = await self._asked_of(made, asked)
+        return None if relays is None else relays.keys() - made.left_out
+
+    async def _changed(self, made: Watch, asked: int | None, since: int, now: int) -> WatchDigest:
+        urls = await self._counted(made, asked)
         excluded = excluded_of(await self.explain(made.name))
         return await self._book.database.read(
             lambda conn: digest_rows.read(

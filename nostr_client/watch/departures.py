@@ -96,7 +96,7 @@ class Sightings:
             return
         known = [self._registers.get(one) for one in {url, *relays}]
         is_new = not query.one_per_author or _is_new(held.author, query.offset, known)
-        self.received.append(LiveEvent(held, int(now), is_new))
+        self.received.append(LiveEvent(url, held, int(now), is_new))
 
     def has_lost(self, url: str, claim: Claim, gone: int | None) -> bool:
         """Whether a relay gives fewer people than it did, or some whose lists are replaced."""

@@ -31,6 +31,9 @@ _ACTS: Final = {"follows": "follow, since when is not known"}
 MOST_NAMED = 5
 """People of one watch that a digest names."""
 
+MOST_WATCHES: Final = 20
+"""Watches of a digest as text, as many as one reads; also the names of those without a change."""
+
 
 class Newcomers(msgspec.Struct, frozen=True, kw_only=True):
     """The estimated number of new people, with a 95 % interval.
@@ -103,6 +106,23 @@ class WatchDigest(msgspec.Struct, frozen=True, kw_only=True):
         if self.new is None:
             return "unknown"
         return "changed" if self.new.registers else "same"
+
+    @property
+    def moved(self) -> float:
+        """How many people or events changed, as a share of the number at the start."""
+        exact = _exact_change(self)
+        rose = self.new.value if self.new is not None and self.new.registers else 0
+        changed = max(rose, sum(self.acts.values())) if exact is None else abs(exact)
+        before = self.now.value - changed if self.now is not None else 0
+        return changed / max(1, self.then.value if self.then is not None else before)
+
+    @property
+    def rank(self) -> tuple[int, bool, float, str]:
+        """Its place in a digest: the largest change first, then where relays fail, then where
+        nothing is known, last no change."""
+        order: tuple[Change, ...] = ("changed", "unknown", "same")
+        moved = self.moved
+        return order.index(self.change), bool(self.went) and not moved, -moved, self.name
 
 
 class RelayShare(msgspec.Struct, frozen=True, kw_only=True):
@@ -200,7 +220,8 @@ class Digest(msgspec.Struct, frozen=True, kw_only=True):
         for one in self.watches:
             by[one.change].append(one)
         moved = [one for one in self.counters if one.changed]
-        lines = [f"{one.name}: {'; '.join(one.lines)}" for one in by["changed"]]
+        changed = sorted(by["changed"], key=lambda one: one.rank)
+        lines = [f"{one.name}: {'; '.join(one.lines)}" for one in changed]
         lines += [f"counters of {one.stream}: {'; '.join(one.lines)}" for one in moved]
         total = plural(len(self.watches), "watch", "watches")
         head = f"{len(by['changed']):,} of {total} changed" if lines else "no change seen"
@@ -210,16 +231,37 @@ class Digest(msgspec.Struct, frozen=True, kw_only=True):
         return [f"{self.title}: {head}", *lines, *low, *(one.line for one in self.syncs or ())]
 
     @property
-    def sections(self) -> list[DigestSection]:
-        """The digest as text: first the watches that changed, last the syncs."""
-        watches = sorted(self.watches, key=lambda one: one.change != "changed")
-        found = [DigestSection(f"{one.name} ({one.query})", one.lines) for one in watches]
+    def command(self) -> str:
+        """The command that prints all of it."""
+        return f"nostr-client digest --since {self.since} --format json"
+
+    def sections(self, most: int = MOST_WATCHES) -> list[DigestSection]:
+        """Return the digest as text: first the largest changes, last the syncs.
+
+        It has the first `most` watches, and one line for those without a change.
+        """
+        watches = sorted(self.watches, key=lambda one: one.rank)
+        shown = [one for one in watches if one.change != "same"]
+        same = [one for one in watches if one.change == "same"]
+        found = [DigestSection(f"{one.name} ({one.query})", one.lines) for one in shown[:most]]
+        if left := shown[most:]:
+            more = plural(len(left), "more watch", "more watches")
+            found.append(DigestSection(f"and {more}: {self.command}", []))
+        if same:
+            found.append(DigestSection("no change seen", [self._unchanged(same, most)]))
         found += [DigestSection(f"counters of {one.stream}", one.lines) for one in self.counters]
         low = [line for one in self.coverages for line in one.lines]
         unfinished = [one.line for one in self.syncs or ()]
         for title, lines in (("low coverages", low), ("syncs that are not complete", unfinished)):
             found += [DigestSection(title, lines)] if lines else []
         return found
+
+    def _unchanged(self, same: Sequence[WatchDigest], most: int) -> str:
+        """Return the watches without a change as one line."""
+        names = [f"{one.name} ({_detail(one)})" for one in same[:most]]
+        if left := same[most:]:
+            names.append(f"and {len(left):,} more: {self.command}")
+        return f"{plural(len(same), 'watch', 'watches')}: {', '.join(names)}"
 
 
 def low_coverage(
@@ -268,6 +310,12 @@ def _change(one: WatchDigest) -> str:
         return f"no change seen{begins}; up to {new.high:,} may be new unseen"
     rose = plural(new.registers, "register")
     return f"about {new.value:,} new ({new.low:,} to {new.high:,}){begins}, as {rose} rose"
+
+
+def _detail(one: WatchDigest) -> str:
+    """Say of a watch without a change how sure that is, and since when."""
+    text = _change(one).removeprefix("no change")
+    return text.removeprefix(" seen").lstrip("; ,")
 
 
 def _was_asked(one: WatchDigest) -> bool:

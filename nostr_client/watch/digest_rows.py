@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nostr_client import hll
+from nostr_client.count.claims.periods import standings
 from nostr_client.count.figures import LARGEST
 from nostr_client.count.merge import CountUnit
 from nostr_client.count.remembering import asked_of
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Collection, Mapping
 
+    from nostr_client.count.claims.periods import Standing
     from nostr_client.count.queries import Query
 
 MOST_PEOPLE: Final = 10_000
@@ -41,7 +43,8 @@ _PAST: Final = (
 
 
 class _Answer(NamedTuple):
-    """The last answer of a day; `failed_at`: when the relay failed last, None if it answered since.
+    """The last answer of a time; `failed_at`: when the relay failed last, None if it answered
+    since.
 
     A failure of the day of an answer is in `failed_at` alone.
     """
@@ -73,12 +76,14 @@ def read(
 ) -> WatchDigest:
     """Return what changed for a watch since a time.
 
-    `urls`: the normalised relays that count; None: all that were asked. `excluded`: those whose
-    registers are not believed.
+    `urls`: the normalised relays that count; None: all that were asked. `excluded`: those that are
+    not believed; neither their registers nor their people count.
     """
     names, then, newest = _answers(conn, query, since, urls)
     asked_at = max((int(one.last_asked) for one in newest.values()), default=None)
-    found = people_rows.read(conn, query, since, now, urls=urls, limit=MOST_PEOPLE)
+    found = people_rows.read(
+        conn, query, since, now, urls=urls, excluded=excluded, limit=MOST_PEOPLE
+    )
     trusted = {url: (then[url], newest[url]) for url in then if url not in excluded}
     answered_now = {url for url, one in newest.items() if one.answers(now)}
     answered_then = {url for url, one in then.items() if one.answers(since)}
@@ -111,17 +116,30 @@ def low_coverages(conn: sqlite3.Connection) -> tuple[LowCoverage, ...]:
 def _answers(
     conn: sqlite3.Connection, query: Query, since: int, urls: Collection[str] | None
 ) -> tuple[dict[str, str], dict[str, _Answer], dict[str, _Answer]]:
-    """Return by relay its name, its last answer of the time, and its newest one."""
+    """Return by relay its name, its last answer of the time, and its newest one.
+
+    Where the store does not have how the relay stood at that time, the last answer of a day before
+    takes its place.
+    """
     names: dict[str, str] = {}
     then: dict[str, _Answer] = {}
     newest: dict[str, _Answer] = {}
-    for url, name, *fields in conn.execute(_PAST, (asked_of(query).key,)):
+    key = asked_of(query).key
+    for url, name, *fields in conn.execute(_PAST, (key,)):
         if urls is not None and url not in urls:
             continue
         names[url], newest[url] = name, _Answer(*fields)
         if newest[url].asked_at <= since:
             then[url] = newest[url]
+    known = standings(conn, key, since)
+    then |= {url: _answer(one) for url, one in known.items() if url in newest}
     return names, then, newest
+
+
+def _answer(one: Standing) -> _Answer:
+    """Return how a relay stood at a time as its last answer until then."""
+    at = one.seen_at if one.answered_at is None else one.answered_at
+    return _Answer(None, at, "ok" if one.answers else "failed", one.registers)
 
 
 def _newcomers(answers: Mapping[str, tuple[_Answer, _Answer]], since: int) -> Newcomers | None:

@@ -325,6 +325,10 @@ class Engine:
         received, one.people.received = one.people.received, []
         return self._book.keeping(asked_of(one.query), claims, received)
 
+    async def store_now(self, name: str) -> None:
+        """Store what came for a watch and waits for its next merge. Raises StoreError."""
+        await self._save(self.watches[name])
+
     async def _save(self, one: Watched) -> None:
         if one.unsaved or one.people.received:
             await self._claims.write(self._saving(one))

@@ -1,8 +1,8 @@
 """Say who did what: the people behind a watch's number, newest first. Pure.
 
-What is known of a person comes from verified events: those that relays gave and give no longer,
-live events, those of the store, and newer lists that lack the key. A relay can hide people by
-omission and invent nobody.
+What is known of a person comes from verified events: those that the watch's relays gave and give no
+longer, their live events, and newer lists that lack the key. A relay can hide people by omission
+and invent nobody.
 """
 
 from __future__ import annotations

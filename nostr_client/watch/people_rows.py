@@ -59,7 +59,7 @@ _CHANGES: Final = (
 )
 _RECEIVED: Final = (
     "SELECT member, author, id, created_at, amount, received_at, received_at, NULL, is_new"
-    " FROM claim_received WHERE q = ?"
+    " FROM claim_received WHERE q = {q} AND r IN ({relays})"
 )
 _LEFT: Final = "SELECT author, created_at, id, size, earlier, proven_at FROM claim_left WHERE q = ?"
 _GIVEN: Final = "claim_event WHERE q = ? AND r IN ({relays}) AND amount <> ?"
@@ -95,13 +95,14 @@ def read(
     """Return who did what since a time.
 
     `urls`: the normalised relays that count; None: all that were asked. `excluded`: those
-    whose claims the number excludes. `figure`: the watch's number, of which the nameless part is
-    computed.
+    whose claims the number excludes; their people are not listed. `figure`: the watch's number, of
+    which the nameless part is computed.
     """
     log = log_of(conn, query, urls)
     if log is None:
         return People(since=since, people=())
-    people = seen(conn, query, log, since, now)
+    counted = log.but(excluded)
+    people = seen(conn, query, counted, since, now)
     is_nameless = any(r in log.relays for (r,) in conn.execute(_NAMELESS, (log.q,)))
     nameless = None
     if figure and is_nameless and query.unit is CountUnit.AUTHORS:
@@ -111,7 +112,7 @@ def read(
         since=since,
         people=_named(conn, people[:limit]),
         more=max(0, len(people) - limit),
-        known=log.authors(),
+        known=counted.authors(),
         unnamed=nameless,
     )
 
@@ -146,7 +147,7 @@ def _known(
     A relay that was read counts its authors by name, as `CountEngine` does: answers that are too
     old do not count, nor do lists and events that a relay proves to be gone. Registers count the
     authors whose events their relay sent, if they have the author's key. They may count other
-    known authors whose key they have: registers may have a key by chance.
+    known authors whose key they have, those of the store too: registers may have a key by chance.
     """
     found = {one.url: one.usable(now, KEEP) for one in recall(conn, asked_of(query), log.urls, now)}
     claims = {url: claim for url, claim in found.items() if claim is not None}
@@ -156,10 +157,11 @@ def _known(
     given = [one for one in log.given() if one.id not in left]
     named = {one.author for one in given if one.relay in read}
     sketches = [one.registers for r, one in counted.items() if r not in read and one.registers]
-    sent = {one.author for one in given if one.relay in counted.keys() - read} | log.live()
+    sent = {one.author for one in given if one.relay in counted.keys() - read}
+    sent |= log.but(excluded).live()
     named |= _held(sketches, sent - named, query.offset)
-    stored = () if query.one_per_author else _stored(conn, query, 0, now)
-    others = {one.author for one in (*given, *stored)} - named
+    stored = set() if query.one_per_author else _stored_authors(conn, query, now)
+    others = ({one.author for one in given} | log.live() | stored) - named
     return _Known(named, _held(sketches, others, query.offset))
 
 
@@ -199,6 +201,10 @@ class EventLog:
         self._conn = conn
         self._names = {"q": q, "relays": ",".join(map(str, self.relays)), "void": VOID}
 
+    def but(self, urls: Collection[str]) -> EventLog:
+        """Return what is known of the events of the other relays."""
+        return EventLog(self._conn, self.q, self.urls.keys() - set(urls)) if urls else self
+
     def authors(self) -> int:
         """Return how many distinct authors the relays give."""
         sql = "SELECT count(DISTINCT author) FROM " + _GIVEN.format_map(self._names)
@@ -211,20 +217,14 @@ class EventLog:
         return [_Given(*one) for one in self._conn.execute(sql, (self.q, VOID))]
 
     def sources(self, authors: Collection[bytes]) -> dict[bytes, set[str]]:
-        """Return the relays that sent events of these authors, by author.
-
-        The store does not have the relay of a live event. If no relay is known to send events of
-        its author, any of these may have sent it.
-        """
+        """Return the relays that sent events of these authors, by author."""
         names = {r: url for url, r in self.urls.items()}
         found: dict[bytes, set[str]] = {}
-        for table in ("claim_event", "claim_change"):
+        for table in ("claim_event", "claim_change", "claim_received"):
             sql = f"SELECT DISTINCT r, author FROM {table} WHERE q = ?"
             for r, author in self._conn.execute(sql, (self.q,)):
                 if author in authors and r in names:
                     found.setdefault(author, set()).add(names[r])
-        for author in self.live().intersection(authors) - found.keys():
-            found[author] = set(self.urls)
         return found
 
     def live(self) -> set[bytes]:
@@ -233,7 +233,7 @@ class EventLog:
 
     def received(self) -> list[Fact]:
         """Return the live events of relays that give no events."""
-        return [Fact(*one) for one in self._conn.execute(_RECEIVED, (self.q,))]
+        return [Fact(*one) for one in self._conn.execute(_RECEIVED.format_map(self._names))]
 
     def left(self) -> dict[bytes, Left]:
         """Return the newer lists that lack the key, by author."""
@@ -314,7 +314,8 @@ def _of_lists(
             left[author] = one if is_past else one._replace(proven_at=gone[author])
     given += log.lists_of(left.keys() - read)
     facts += [one for one in given if one.author in left]
-    return of_lists(facts, constant, left, since)
+    known = {fact.author for fact in facts}  # others left lists that only other relays gave
+    return of_lists(facts, constant, {a: one for a, one in left.items() if a in known}, since)
 
 
 def _left_in_store(
@@ -339,12 +340,11 @@ def _left_in_store(
 def _of_events(
     conn: sqlite3.Connection, query: Query, log: EventLog, since: int, now: int
 ) -> list[Person]:
-    """Return the people of a question about events: each of them is an act."""
-    facts = [
-        *log.received(),
-        *log.first_reading(since, now),
-        *_stored(conn, query, since, now),
-    ]
+    """Return the people of a question about events: each of them is an act.
+
+    Events of the store are none of these: the store does not have the relays that sent them.
+    """
+    facts = [*log.received(), *log.first_reading(since, now)]
     members = log.changed(since) | {fact.member for fact in facts}
     changes = [
         one.fact
@@ -357,26 +357,18 @@ def _of_events(
     )
 
 
-def _stored(conn: sqlite3.Connection, query: Query, since: int, now: int) -> list[Fact]:
-    """Return matching events of the store that say a time from `since` to `now`, newest first."""
+def _stored_authors(conn: sqlite3.Connection, query: Query, now: int) -> set[bytes]:
+    """Return the authors of matching events of the store, the newest that are not of the future."""
     (key,) = conn.execute("SELECT value FROM meta WHERE key = ?", (HASH_KEY,)).fetchone()
     if query.searches or query.needs_target:
-        return []
+        return set()
     context = select.QueryContext(TagHasher(key), Authors(), now)
     filters = [
-        one.replace(
-            since=max(since, one.since or 0),
-            until=now if one.until is None else min(now, one.until),
-            limit=MOST_STORED,
-        )
+        one.replace(until=now if one.until is None else min(now, one.until), limit=MOST_STORED)
         for one in query.filters
     ]
     found = (query.hold(event) for event in select.events(conn, context, filters))
-    return [
-        Fact(one.id, one.author, one.id, one.created_at, one.amount)
-        for one in found
-        if one is not None
-    ]
+    return {one.author for one in found if one is not None}
 
 
 def _named(conn: sqlite3.Connection, people: Iterable[Person]) -> tuple[Person, ...]:

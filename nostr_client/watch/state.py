@@ -13,6 +13,7 @@ from nostr_client.watch.repository import question_key
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from nostr_client.count.figures import Within
     from nostr_client.count.merge import Claim
@@ -68,7 +69,7 @@ class Watched:
         """Whether that figure is newer than the newest merge."""
 
     @property
-    def counted(self) -> Collection[str]:
+    def counted(self) -> AbstractSet[str]:
         """The relays that count: all but those that the watch excludes."""
         return self.relays.keys() - self.watch.left_out
 

@@ -38,7 +38,10 @@ PAGES = {
         ),
     ),
     "watch": (("enter",), ("fiatjaf-followers", "±3%", "178,598–190,025", "excluded", "✓ events")),
-    "why": (("enter", "enter"), ("Without it: ", "[x: exclude it]", "Used: registers, count")),
+    "why": (
+        ("enter", "enter"),
+        ("Without it: ", "[x: exclude it]", "The number of this watch", "Used: registers, count"),
+    ),
     "why not": (
         ("enter", "G", "k", "k", "enter"),
         ("the registers are of a shape that no people make", "Excluded from the number"),
@@ -60,7 +63,10 @@ PAGES = {
     "digest": (("d",), ("What changed within a day", "about 612 new (301 to 1,104)")),
     "digest, its end": (
         ("d", *["j"] * 16),
-        ("no change seen; up to 41", "mine: wss://relay.primal.net has 60.0 %, below 95.0 %"),
+        (
+            "1 watch: launch-reactions (up to 41 may be new unseen)",
+            "mine: wss://relay.primal.net has 60.0 %, below 95.0 %",
+        ),
     ),
     "warnings": (("w",), ("left out of the number", "gone.example.org fails: connection refused")),
     "panels": (("P",), ("Alerts and warnings", "Space switches one")),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual.binding import Binding
 from textual.containers import Vertical, VerticalScroll
@@ -28,6 +28,10 @@ MOST_DAYS = 31
 """Days of the history that are shown."""
 
 
+TRUST: Final = "watch trust"
+"""The action that trusts a relay for one watch, or tests it again."""
+
+
 class ReasonText(VerticalScroll, can_focus=True):
     """Text that is longer than the dialog; keys scroll it."""
 
@@ -46,7 +50,7 @@ class ClaimDetail(ModalScreen[str]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,enter,q", "choose('')", "Close", show=False),
         Binding("x", "choose('watch exclude')", "Exclude", show=False),
-        Binding("t", "choose('watch trust')", "Trust", show=False),
+        Binding("t", f"choose('{TRUST}')", "Trust", show=False),
     ]
 
     def __init__(
@@ -75,13 +79,14 @@ class ClaimDetail(ModalScreen[str]):
         self.query_one(ReasonText).focus()
 
     def action_choose(self, action: str) -> None:
-        if not (action and self._host.read_only):
+        is_offered = not self._host.read_only and (action != TRUST or not self._everywhere)
+        if not action or is_offered:
             self.dismiss(action)
 
     def _lines(self) -> Iterable[Content]:
         yield from map(Content, self._claim())
         yield from _part("What the merge did with it", self._merged())
-        yield from _part("The number", self._numbers())
+        yield from _part("The number of this watch", self._numbers())
         yield from _part("Its answers by day", map(self._day, self._past[:MOST_DAYS]))
 
     def _claim(self) -> Iterable[str]:
@@ -114,10 +119,10 @@ class ClaimDetail(ModalScreen[str]):
             yield f"It has {format.percent(one.share)} of all distinct authors"
         for text in dict.fromkeys([*one.reasons, *one.warnings]):
             yield f"{self._host.glyphs.warn} {format.plain(text)}"
-        relay = self._host.model.relays.get(one.relay)
-        is_believed = self._is_trusted or (relay is not None and relay.trusted)
+        is_believed = self._is_trusted or self._everywhere
         if is_believed and not one.excluded:
-            yield "Tests are not applied: you trust this relay."
+            where = "for every watch" if self._everywhere else "for this watch"
+            yield f"Tests are not applied: you trust this relay {where}."
         elif not (one.reasons or one.warnings):
             yield "No test and no reading gave a warning"
 
@@ -125,14 +130,23 @@ class ClaimDetail(ModalScreen[str]):
     def _is_trusted(self) -> bool:
         return normalize(self._one.relay) in map(normalize, self._spec.trusted)
 
+    @property
+    def _everywhere(self) -> bool:
+        """Whether the configuration trusts the relay, for every watch."""
+        relay = self._host.model.relays.get(normalize(self._one.relay))
+        return relay is not None and relay.trusted
+
     def _numbers(self) -> Iterable[str]:
         yield f"Now: {self._said(self._counted)}"
         url = normalize(self._one.relay)
         is_out = url in map(normalize, self._spec.excluded)
         word, does = ("With it again", "take it back") if is_out else ("Without it", "exclude it")
         yield f"{word}: {self._said(self._without)}{self._key('x', does)}"
+        if self._everywhere:
+            yield "Trusted for every watch, by relays.trusted of the configuration"
+            return
         word, does = ("Tested again", "test it") if self._is_trusted else ("Trusted", "trust it")
-        yield f"{word}: {self._said(self._believed)}{self._key('t', does)}"
+        yield f"{word}: {self._said(self._believed)}{self._key('t', f'{does} for this watch')}"
 
     def _key(self, key: str, does: str) -> str:
         return "" if self._host.read_only else f"  [{key}: {does}]"

@@ -19,11 +19,14 @@ if TYPE_CHECKING:
 
     from agent.api.schema import Digest
 
+MOST_SHOWN: Final = 200
+"""Watches of a digest, as it scrolls."""
+
 HINT: Final = "Esc closes, j and k scroll; Enter on a watch of page 1 opens it"
 
 
 class DigestView(ModalScreen[None]):
-    """Shows a digest: first the watches that changed, last those of which no change is known."""
+    """Shows a digest: first the watches that changed most, last those without a change."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,enter,q,space", "close", "Close", show=False),
@@ -50,7 +53,7 @@ class DigestView(ModalScreen[None]):
 def lines(found: Digest) -> list[Content]:
     """Return the digest as lines, each section under its title."""
     shown = [Content("There is no watch yet.")] if not found.watches else []
-    for title, texts in found.sections:
+    for title, texts in found.sections(MOST_SHOWN):
         shown += [Content("")] if shown else []
         shown.append(Content.from_markup("[b]$title[/]", title=format.plain(title)))
         shown += [Content(f"  {format.plain(text)}") for text in texts]

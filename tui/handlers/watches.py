@@ -152,13 +152,19 @@ async def _switch(host: Host, words: list[str], field: str, texts: tuple[str, st
     is_new = url in urls
     spec = msgspec.structs.replace(found.spec, **{field: urls})
     await host.ask(lambda client: client.change_watch(spec.name, spec))
-    host.report(f"{texts[0] if is_new else texts[1]} {relay}{_but(spec, url)}")
+    but = _but(host, spec, url, field)
+    host.report(f"{texts[0] if is_new else texts[1]} {relay} for {spec.name}{but}")
 
 
-def _but(spec: Watch, url: str) -> str:
-    """What holds back a relay that is trusted."""
-    is_both = url in map(normalize, spec.excluded) and url in map(normalize, spec.trusted)
-    return ": trusted, but excluded until you take it back (e)" if is_both else ""
+def _but(host: Host, spec: Watch, url: str, field: str) -> str:
+    """What holds back a relay that is trusted, or is tested again."""
+    is_trusted, is_out = (url in map(normalize, urls) for urls in (spec.trusted, spec.excluded))
+    if is_trusted and is_out:
+        return ": trusted, but excluded until you take it back (e)"
+    relay = host.model.relays.get(url)
+    if field == "trusted" and relay is not None and relay.trusted:
+        return ": it is trusted for every watch, by relays.trusted of the configuration"
+    return ""
 
 
 async def relay(host: Host, words: list[str]) -> None:

@@ -18,7 +18,7 @@ from tui import format
 from tui.model import MOVED_S
 from tui.pages import panels
 from tui.pages.layout import PANELS, Placing, placing
-from tui.pages.page import NO_MATCH, Page
+from tui.pages.page import LOOK_AGAIN_S, LOOK_EVERY_S, NO_MATCH, Page
 from tui.pages.watch_rows import GROUPS, HEAD, SORTS, STATES, groups_of, listed, rows_of
 from tui.widgets import people
 from tui.widgets.columns import Column
@@ -51,13 +51,6 @@ COLUMNS = (
 COUNTERS_EVERY_S = 5.0
 LOOK_AFTER_S: Final = 0.4
 """A cursor that moves on within this time asks nothing of the agent."""
-
-LOOK_EVERY_S: Final = 1.0
-"""The same watch is not asked about more often, however fast its number moves."""
-
-LOOK_AGAIN_S: Final = 15.0
-"""Seconds after which a watch whose number did not move is asked about again: the agent may store
-people after it has merged the number."""
 
 SPAN: Final = "1d"
 MOST_POINTS: Final = 3000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, Final, cast
 
 from textual.binding import Binding
 from textual.content import Content
@@ -24,6 +24,14 @@ if TYPE_CHECKING:
     from tui.host import Host
     from tui.model import Model
     from tui.widgets.columns import Column
+
+
+LOOK_EVERY_S: Final = 1.0
+"""The same watch is not asked about more often, however fast its number moves."""
+
+LOOK_AGAIN_S: Final = 15.0
+"""Seconds after which a watch whose number did not move is asked about again: the agent may store
+people, and their names, after it has merged the number."""
 
 
 class FilterInput(Input):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Final
 
 from textual.containers import Horizontal
@@ -9,6 +10,7 @@ from textual.widgets import Static
 
 from nostr_client.codecs import nip19
 from tui import format
+from tui.pages.page import LOOK_AGAIN_S
 from tui.pages.watch_number import WatchNumber
 from tui.pages.watched import WatchedPage
 from tui.widgets import claims, people
@@ -76,6 +78,8 @@ class WatchPage(WatchedPage):
         super().tick()
         if self.shown is not None:
             self._draw_number()
+        if self._found is not None and time.monotonic() - self.looked_at >= LOOK_AGAIN_S:
+            self.look_again()
 
     def _draw_number(self) -> None:
         found = self._history

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from nostr_client.errors import NostrTallyError
-from tui.pages.page import Page
+from tui.pages.page import LOOK_EVERY_S, Page
 from tui.workers import start
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ class WatchedPage(Page):
         super().__init__()
         self._seen: tuple[str, float | None, str] | None = None
         self._looking = False
+        self.looked_at = 0.0
+        """When the agent was asked last, by the monotonic clock."""
 
     async def fetch(self, name: str) -> None:
         """Ask the agent about the watch, and show the answer. Raises NostrTallyError."""
@@ -30,10 +33,25 @@ class WatchedPage(Page):
         return self.model.watches.get(self.host.watched)
 
     def look_if_moved(self) -> None:
-        """Ask in the background if the watch is not the one that was asked about last."""
+        """Ask in the background if the watch is not the one that was asked about last.
+
+        A number that moves fast is asked about with the next tick.
+        """
         one = self.shown
-        if one and _state(one) != self._seen:
+        if one and self._is_due(one):
             start(self, self.look, "looking", alone=False)
+
+    def tick(self) -> None:
+        """A second has passed: what moved since is asked about."""
+        super().tick()
+        self.look_if_moved()
+
+    def _is_due(self, one: WatchState) -> bool:
+        """Whether to ask now: at once about another watch or definition, else once a second."""
+        state, seen = _state(one), self._seen
+        if seen is None or (state[0], state[2]) != (seen[0], seen[2]):
+            return True
+        return state != seen and time.monotonic() - self.looked_at >= LOOK_EVERY_S
 
     def look_again(self) -> None:
         """Ask in the background, whether the watch has moved on or not."""
@@ -41,16 +59,15 @@ class WatchedPage(Page):
         start(self, self.look, "looking", alone=False)
 
     async def look(self) -> None:
-        """Ask about what the model shows now; again if that has moved on meanwhile."""
+        """Ask about what the model shows now; again if that is another watch by then."""
         if self._looking:
             return
         self._looking = True
         try:
-            while (one := self.shown) and self.is_current and not self.model.stale:
-                seen = _state(one)
-                if seen == self._seen:
+            while (one := self.shown) and self._is_due(one):
+                if not self.is_current or self.model.stale:
                     break
-                self._seen = seen
+                self._seen, self.looked_at = _state(one), time.monotonic()
                 await self.fetch(one.spec.name)
         except NostrTallyError as error:
             self.host.trouble(str(error), "watch")

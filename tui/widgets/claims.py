@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from nostr_client.codecs.relay_url import normalize
 from tui import format
 from tui.widgets.columns import Column
 from tui.widgets.grid import Cell
@@ -37,8 +38,9 @@ def row(
     one: WeighedClaim, now: float, glyphs: Glyphs, spec: Watch | None = None
 ) -> Mapping[str, Cell]:
     """The cells of one claim."""
-    trusted = spec is not None and one.relay in spec.trusted
-    by_you = spec is not None and one.relay in spec.excluded
+    url = normalize(one.relay)
+    trusted = spec is not None and url in map(normalize, spec.trusted)
+    by_you = spec is not None and url in spec.left_out
     used = "+".join(SHORT.get(part, part) for part in one.used)
     said = "excluded" if one.excluded else used or "not used"
     return {

@@ -6,8 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, Self, TypeVar
 
 from nostr_client.count.claims import rows
-from nostr_client.count.claims.changes import CHANGES, note_received
+from nostr_client.count.claims.changes import CHANGES, RECEIVED, note_received
 from nostr_client.count.claims.memory import ListMemory
+from nostr_client.count.claims.periods import PERIODS
 from nostr_client.count.claims.rows import held_rows
 from nostr_client.store.database import Database
 from nostr_client.store.migrate import Schema, run_script
@@ -83,7 +84,11 @@ CREATE TABLE claim_members (
 """
 
 
-CLAIMS: Final = Schema("nostr_tally.claims", partial(run_script, script=_TABLES), also=(CHANGES,))
+CLAIMS: Final = Schema(
+    "nostr_tally.claims",
+    partial(run_script, script=_TABLES),
+    also=(CHANGES, RECEIVED, PERIODS),
+)
 
 
 T = TypeVar("T")
@@ -217,9 +222,9 @@ class ClaimBook:
                 ),
             )
             if received:
-                note_received(
-                    conn, rows.query_number(conn, asked), received, replaces=asked.replaces
-                )
+                q = rows.query_number(conn, asked)
+                came = [(rows.relay_number(conn, one.url), one) for one in received]
+                note_received(conn, q, came, replaces=asked.replaces)
 
         return work
 

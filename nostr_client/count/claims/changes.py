@@ -55,17 +55,6 @@ CREATE TABLE claim_change (
     lost_at INTEGER,
     PRIMARY KEY (q, r, member)
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE claim_received (
-    q INTEGER NOT NULL,
-    member BLOB NOT NULL,
-    created_at INTEGER NOT NULL,
-    id BLOB NOT NULL,
-    author BLOB NOT NULL,
-    amount INTEGER NOT NULL,
-    received_at INTEGER NOT NULL,
-    is_new INTEGER NOT NULL,
-    PRIMARY KEY (q, member)
-) STRICT, WITHOUT ROWID;
 CREATE TABLE claim_left (
     q INTEGER NOT NULL,
     author BLOB NOT NULL,
@@ -89,7 +78,27 @@ CREATE TABLE claim_past (
 ) STRICT, WITHOUT ROWID
 """
 
+_RECEIVED: Final = """
+DROP TABLE IF EXISTS claim_received;
+CREATE TABLE claim_received (
+    q INTEGER NOT NULL,
+    r INTEGER NOT NULL,
+    member BLOB NOT NULL,
+    created_at INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    author BLOB NOT NULL,
+    amount INTEGER NOT NULL,
+    received_at INTEGER NOT NULL,
+    is_new INTEGER NOT NULL,
+    PRIMARY KEY (q, r, member)
+) STRICT, WITHOUT ROWID
+"""
+
 CHANGES: Final = Schema("nostr_tally.changes", partial(run_script, script=_TABLES))
+RECEIVED: Final = Schema("nostr_tally.received", partial(run_script, script=_RECEIVED))
+"""A table of an older file does not have the relays, so nobody knows of which watch its rows are.
+"""
+
 TABLES: Final = ("claim_change", "claim_received", "claim_left", "claim_past")
 
 _ROW: Final = "q, r, member, created_at, id, author, amount"
@@ -122,11 +131,12 @@ _ANSWER: Final = (
 
 
 class LiveEvent(NamedTuple):
-    """A live event of a relay whose events are not read, and when it came.
+    """A live event of a relay (`url`) whose events are not read, and when it came.
 
     `is_new`: its author is provably not in the registers that the watch's relays gave before.
     """
 
+    url: str
     event: HeldEvent
     at: int
     is_new: bool
@@ -197,10 +207,14 @@ class ChangeLog:
 
     def _members(self, events: Iterable[HeldEvent]) -> dict[bytes, HeldEvent]:
         counted = (one for one in events if one.counts)
-        return {one.author if self._replaces else one.id: one for one in counted}
+        return {_member(one, self._replaces): one for one in counted}
 
     def _version(self, member: bytes, one: HeldEvent) -> tuple[object, ...]:
         return (one.created_at, one.id, one.amount, *self._key, member)
+
+
+def _member(one: HeldEvent, replaces: bool) -> bytes:
+    return one.author if replaces else one.id
 
 
 def _fields(one: HeldEvent) -> tuple[int, bytes, bytes, int]:
@@ -208,21 +222,21 @@ def _fields(one: HeldEvent) -> tuple[int, bytes, bytes, int]:
 
 
 def note_received(
-    conn: sqlite3.Connection, q: int, received: Sequence[LiveEvent], *, replaces: bool
+    conn: sqlite3.Connection, q: int, received: Sequence[tuple[int, LiveEvent]], *, replaces: bool
 ) -> None:
-    """Store live events; of a replaceable kind, what was known of the author stays.
+    """Store live events with the numbers of their relays.
 
-    An author is new only if all copies of the event say so. A newer version says nothing of it:
-    registers have the author by then.
+    Of a replaceable kind, what was known of the author stays. An author is new only if all copies
+    of the event say so. A newer version says nothing of it: registers have the author by then.
     """
     sql = (
-        "INSERT INTO claim_received VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE"
+        "INSERT INTO claim_received VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE"
         " SET created_at = excluded.created_at, id = excluded.id, amount = excluded.amount,"
         " is_new = is_new AND (excluded.is_new OR id <> excluded.id)"
     )
     rows = [
-        (q, one.event.author if replaces else one.event.id, *_fields(one.event), one.at, one.is_new)
-        for one in received
+        (q, r, _member(one.event, replaces), *_fields(one.event), one.at, one.is_new)
+        for r, one in received
     ]
     conn.executemany(sql, rows)
     if rows:

@@ -10,6 +10,8 @@ from nostr_client.count.claims.changes import TABLES as CHANGED
 from nostr_client.count.claims.changes import note_answers
 from nostr_client.count.claims.held import HeldRows, is_complete
 from nostr_client.count.claims.memory import reading_of
+from nostr_client.count.claims.periods import TABLES as PERIODS
+from nostr_client.count.claims.periods import note_periods
 from nostr_client.count.merge import Claim, ClaimStatus, Listing, Method, Retracted
 
 if TYPE_CHECKING:
@@ -124,6 +126,7 @@ def remember(conn: sqlite3.Connection, claims: Iterable[tuple[int, int, Claim]])
     packed = [(q, r, _pack(members)) for q, r, claim in kept if (members := _members(claim))]
     conn.executemany("INSERT OR REPLACE INTO claim_members VALUES (?, ?, ?)", packed)
     note_answers(conn, kept)
+    note_periods(conn, kept)
 
 
 def _members(claim: Claim) -> ClaimMembers | None:
@@ -185,8 +188,8 @@ def forget(conn: sqlite3.Connection, asked: StoredQuery) -> bool:
     row = conn.execute("SELECT q FROM claim_query WHERE key = ?", (asked.key,)).fetchone()
     if row is None:
         return False
-    tables = ("claim", "claim_mark", "claim_event", "claim_members", *CHANGED, "claim_query")
-    for table in tables:
+    own = ("claim", "claim_mark", "claim_event", "claim_members")
+    for table in (*own, *CHANGED, *PERIODS, "claim_query"):
         conn.execute(f"DELETE FROM {table} WHERE q = ?", row)
     return True
 

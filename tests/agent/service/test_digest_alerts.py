@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
 from agent.alerts import bodies, outbox
@@ -14,22 +16,32 @@ from agent.alerts.dispatcher import AlertDispatcher
 from agent.alerts.outbox import OUTBOX
 from agent.config import parse
 from agent.log import Log
-from agent.service.digests import DigestSender
+from agent.service.digests import FIRST_S, DigestSender
 from agent.specs import DigestAlert
 from agent.state import AGENT
+from nostr_client import count, hll
+from nostr_client.count.claims import CLAIMS, ClaimBook
+from nostr_client.count.merge import Claim, ClaimStatus, Method
+from nostr_client.count.remembering import asked_of
 from nostr_client.errors import InvalidInput
 from nostr_client.options import ConnectionOptions
 from nostr_client.store.database import Database
+from nostr_client.store.schema import STORE
+from nostr_client.watch import WATCHES, digest_rows
 from nostr_client.watch.clock import SystemClock
 from nostr_client.watch.digest import Digest, LowCoverage, Newcomers, RelayShare, WatchDigest
+from nostr_client.watch.scheduler import Moment
 from tests.agent.service.kit import an_agent, config_text, eventually
 from tests.agent.service.test_alerts_delivered import Receiver
+from tests.worlds import TARGET, signer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 DAY, HOUR = 86_400, 3_600
 MIDNIGHT = 20_000 * DAY
+QUERY = count.followers(TARGET)
 
 
 @pytest.mark.parametrize(
@@ -125,6 +137,94 @@ async def test_a_time_that_comes_back_begins_again() -> None:
         assert one.made == [MIDNIGHT + 9 * HOUR]
 
 
+class EndOfTime(Exception):
+    """A hurried clock has come to its end."""
+
+
+class Hurried(Wall):
+    """A clock that passes as soon as somebody waits for it, until its end; `does` has what happens
+    at which time."""
+
+    def __init__(self, start: float, end: float, does: dict[float, Callable[[], object]]) -> None:
+        super().__init__()
+        self.now, self._end, self._does = start, end, does
+
+    def moment(self) -> Moment:
+        return Moment(self.now, self.now)
+
+    async def wait(self, event: asyncio.Event, seconds: float) -> bool:
+        due = min(self._does, default=self._end)
+        self.now = min(self.now + seconds, max(self.now, due))
+        if self.now >= due and self._does:
+            self._does.pop(due)()
+        if self.now >= self._end:
+            raise EndOfTime
+        return event.is_set()
+
+    async def sleep(self, seconds: float) -> None:
+        await self.wait(asyncio.Event(), seconds)
+
+
+@pytest.mark.parametrize("added", [0.0, 10.0], ids=["before the start", "after it"])
+async def test_a_time_right_after_the_start_is_not_skipped(added: float) -> None:
+    start, eight = MIDNIGHT + 8 * HOUR - 30.0, MIDNIGHT + 8 * HOUR
+    does: dict[float, Callable[[], object]] = {}
+    clock = Hurried(start, eight + 2 * HOUR, does)
+    async with await Database.open(":memory:", migrations=[AGENT, OUTBOX]) as database:
+        one = Sending(database, clock)
+        does[start + added] = lambda: one.sender.configure([alert("08:00")])
+        if not added:
+            does.pop(start)()
+        with pytest.raises(EndOfTime):
+            await one.sender.run()
+        assert one.made == [int(start + added)]
+        (delivery,) = await database.read(outbox.waiting)
+        assert FIRST_S <= delivery.at - start < FIRST_S + 61
+
+
+class SendingOfStore(Sending):
+    """A sender whose digests are of a store."""
+
+    def __init__(self, book: ClaimBook, clock: Wall) -> None:
+        super().__init__(book.database, clock)
+        self.found: list[WatchDigest] = []
+
+    async def make(self, since: int) -> Digest:
+        found = await super().make(since)
+        one = await self._database.read(
+            lambda conn: digest_rows.read(conn, "w", QUERY, since, found.until)
+        )
+        self.found.append(one)
+        return msgspec.structs.replace(found, watches=(one,))
+
+
+async def test_hourly_digests_of_one_day_name_a_newcomer_once() -> None:
+    assert QUERY.offset is not None
+    begin, asked = MIDNIGHT + 9 * HOUR, asked_of(QUERY)
+    clock, schemas = Wall(), [STORE, CLAIMS, WATCHES, AGENT, OUTBOX]
+    async with await Database.open(":memory:", migrations=schemas) as database:
+        book = ClaimBook(database)
+        one = SendingOfStore(book, clock)
+        one.sender.configure([alert("every 1h")])
+        for minute in range(0, 241, 10):
+            people = 40 if minute < 150 else 60
+            keys = [signer(n).pubkey for n in range(people)]
+            said = Claim(
+                relay="wss://r.example",
+                status=ClaimStatus.OK,
+                method=Method.HLL,
+                registers=hll.from_pubkeys(keys, QUERY.offset),
+                asked_at=begin + 60.0 * minute - 5,
+                answered_at=begin + 60.0 * minute - 4,
+            )
+            await book.remember(asked, [("wss://r.example", said)])
+            await one.at(begin + 60.0 * minute)
+        assert one.made == [begin + n * HOUR for n in range(4)]
+        assert [found.change for found in one.found] == ["same", "same", "changed", "same"]
+        texts = [text_of(Alert("a", digest(found), "every 1h", 0)) for found in one.found]
+        assert [" new (" in text for text in texts] == [False, False, True, False]
+
+
 def digest(*watches: WatchDigest, low: tuple[LowCoverage, ...] = ()) -> Digest:
     return Digest(since=0, until=DAY, watches=watches, coverages=low)
 
@@ -155,9 +255,10 @@ def test_a_text_says_no_change_seen_and_what_is_not_known() -> None:
 def test_a_text_fits_into_a_message() -> None:
     found = digest(*(watch(f"w{n}" + "é" * 60, 2) for n in range(100)))
     text = text_of(Alert("a", found, "08:00", DAY))
-    assert len(text.encode()) < bodies._DIGEST_BYTES + 50
+    assert len(text.encode()) < bodies._DIGEST_BYTES + 100
     named = sum("registers rose" in line for line in text.splitlines())
-    assert text.endswith(f"\nand {100 - named} more lines")
+    rest = f"\nand {100 - named} more lines: nostr-client digest --since 0 --format json"
+    assert text.endswith(rest)
 
 
 async def test_an_agent_sends_the_digest_that_was_due_while_it_was_off(

@@ -16,6 +16,7 @@ from nostr_client.sync.coverage_report import CoverageRun, RelayCoverage
 from nostr_client.watch import Watch, WatchRepository, digest_rows, people_rows, repository
 from nostr_client.watch.digest import (
     MOST_NAMED,
+    MOST_WATCHES,
     Digest,
     Newcomers,
     UnfinishedSync,
@@ -90,7 +91,41 @@ async def test_a_change_that_began_earlier_says_when() -> None:
     found = await digest_of(
         answer(10 * DAY, 60), answer(90 * DAY, 60), since=80 * DAY, now=91 * DAY
     )
-    assert found.lines[1].startswith("no change seen since 1970-01-11 00:00; up to ")
+    assert found.lines[1].startswith("no change seen; up to ")  # nor since the tenth day
+
+
+async def test_three_digests_of_one_day_name_each_newcomer_once() -> None:
+    day, found = 10 * DAY, []
+    for hour in range(3):
+        until = day + (hour + 1) * 3600
+        said = [answer(at, 90 if at >= day + 5400 else 60) for at in range(day, until + 1, 900)]
+        found.append(await digest_of(*said, since=until - 3600, now=until))
+    assert [one.change for one in found] == ["same", "changed", "same"]
+    new = found[1].new
+    assert new is not None
+    assert new.low <= 30 <= new.high
+    assert (new.since, found[1].lines[1].count("since")) == (day + 3600, 0)
+
+
+async def test_a_relay_that_goes_and_comes_is_named_once_a_day_for_each() -> None:
+    day = 10 * DAY
+    answers = [
+        failure(day + at) if 3600 < at < 2 * 3600 + 60 else answer(day + at, 60)
+        for at in range(0, 4 * 3600, 600)
+    ]
+
+    async def moves(hour: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        since, now = day + hour * 3600, day + (hour + 1) * 3600
+        said = [one for one in answers if (one.asked_at or 0) <= now]
+        found = await digest_of(*said, since=since, now=now)
+        return found.came, found.went
+
+    assert [await moves(hour) for hour in range(4)] == [
+        ((), ()),
+        ((), (RELAY,)),
+        ((RELAY,), ()),
+        ((), ()),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -116,10 +151,12 @@ async def test_a_failure_does_not_replace_the_registers_of_its_day() -> None:
     found = await digest_of(*claims, since=15 * DAY, now=21 * DAY)
     assert found.new is not None
     assert found.new.low <= 100 <= found.new.high
-    assert (found.came, found.went) == ((), ())
+    assert (found.came, found.went) == ((RELAY,), ())
     later = await digest_of(*claims, failure(20 * DAY + 9), since=15 * DAY, now=21 * DAY)
     assert later.new == found.new
-    assert (later.came, later.went) == ((), (RELAY,))
+    assert (later.came, later.went) == ((), ())
+    went = await digest_of(*claims, failure(20 * DAY + 9), since=20 * DAY, now=21 * DAY)
+    assert (went.came, went.went) == ((), (RELAY,))
     gone = await digest_of(*claims, failure(20 * DAY + 9), since=21 * DAY, now=22 * DAY)
     assert (gone.asked_at, gone.went) == (20 * DAY + 9, ())
 
@@ -195,6 +232,48 @@ def test_a_coverage_below_its_line_and_one_that_is_not_known() -> None:
     assert failed.lines == ["home failed: the store is full"]
 
 
+def changed(name: str, value: int, of: int, **more: Any) -> WatchDigest:
+    now = Point.sample(20, of, of, of, exact=False, unit="distinct_authors")
+    new = msgspec.structs.replace(RISEN, value=value, high=value, registers=int(value > 0))
+    return WatchDigest(name=name, query="followers", since=10, now=now, new=new, **more)
+
+
+def test_watches_are_in_the_order_of_their_changes_and_those_without_are_one_line() -> None:
+    watches = (
+        changed("a-quiet", 0, 10),
+        changed("b-tenth", 100, 1_000),
+        changed("c-gone", 0, 10, went=(RELAY,)),
+        WatchDigest(name="d-unknown", query="followers", since=10),
+        changed("e-half", 10, 20),
+        changed("f-quiet", 0, 10),
+        changed("g-people", 0, 10, acts={"unfollowed": 2}),
+    )
+    digest = Digest(since=0, until=60, watches=watches)
+    assert [title.split()[0] for title, _ in digest.sections()] == [
+        *("e-half", "g-people", "b-tenth", "c-gone", "d-unknown"),
+        "no",
+    ]
+    assert digest.sections()[-1].lines == [
+        "2 watches: a-quiet (up to 0 may be new unseen), f-quiet (up to 0 may be new unseen)"
+    ]
+    assert [line.split(":")[0] for line in digest.summary[1:]] == [
+        *("e-half", "g-people", "b-tenth", "c-gone"),
+    ]
+
+
+@pytest.mark.parametrize("value", [0, 7])
+def test_the_text_of_200_watches_is_short_and_names_the_command_for_all(value: int) -> None:
+    watches = tuple(changed(f"w{n:03}", value, 100) for n in range(200))
+    digest = Digest(since=77, until=600, watches=watches)
+    text = [line for title, lines in digest.sections() for line in (title, *lines)]
+    assert len(text) <= 4 * MOST_WATCHES
+    assert max(map(len, text)) < 80 * MOST_WATCHES
+    assert sum(f"w{n:03}" in " ".join(text) for n in range(200)) == MOST_WATCHES
+    (more,) = [line for line in text if f"and {200 - MOST_WATCHES} more" in line]
+    assert more.endswith(": nostr-client digest --since 77 --format json")
+    assert len(msgspec.json.decode(msgspec.json.encode(digest))["watches"]) == 200
+
+
 def test_sections_begin_with_what_changed() -> None:
     quiet, moved = (WatchDigest(name=name, query="followers", since=10) for name in "ab")
     digest = Digest(
@@ -205,10 +284,10 @@ def test_sections_begin_with_what_changed() -> None:
         syncs=(UnfinishedSync(name="mine", outcome="partial", relays=(RELAY,)),),
     )
     assert digest.title == "from 1970-01-01 00:00 to 1970-01-01 00:01"
-    assert [title for title, _ in digest.sections] == [
+    assert [title for title, _ in digest.sections()] == [
         "b (followers)",
         "a (followers)",
         "counters of app",
         "syncs that are not complete",
     ]
-    assert digest.sections[-1].lines == [f"mine ended partial: {RELAY}"]
+    assert digest.sections()[-1].lines == [f"mine ended partial: {RELAY}"]

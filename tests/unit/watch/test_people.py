@@ -22,7 +22,7 @@ from nostr_client.count.claims.changes import (
     past_answers,
 )
 from nostr_client.count.claims.coverage import HeldEvent, Update
-from nostr_client.count.claims.rows import query_number
+from nostr_client.count.claims.rows import query_number, relay_number
 from nostr_client.count.figures import Figure
 from nostr_client.count.merge import Claim, ClaimStatus, Method, Reading, Retracted
 from nostr_client.count.remembering import KEEP, asked_of
@@ -44,10 +44,12 @@ from tests.worlds import NOTE, START, TARGET, follow, reaction, signer
 
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Iterable
     from random import Random
 
 A, B = bytes.fromhex(signer(1).pubkey), bytes.fromhex(signer(2).pubkey)
 ID, OTHER = b"\x01" * 32, b"\x02" * 32
+R = "wss://r"
 
 
 def listed(
@@ -208,13 +210,21 @@ async def test_a_later_copy_can_say_that_an_author_is_not_new_and_a_newer_list_c
     async def acts(*received: LiveEvent) -> list[str]:
         async with await WatchRepository.open(":memory:") as book:
             await book.database.write(
-                lambda c: note_received(c, _number(c, query), received, replaces=True)
+                lambda c: note_received(c, _number(c, query), _at(c, received), replaces=True)
             )
             return [one.act for one in (await _people(book, query, 900)).people]
 
-    assert await acts(LiveEvent(first, 100, True), LiveEvent(first, 101, False)) == ["follows"]
-    assert await acts(LiveEvent(first, 100, False), LiveEvent(first, 101, True)) == ["follows"]
-    assert await acts(LiveEvent(first, 100, True), LiveEvent(newer, 200, False)) == ["followed"]
+    def live(event: HeldEvent, at: int, *, is_new: bool) -> LiveEvent:
+        return LiveEvent(R, event, at, is_new)
+
+    new, copy = live(first, 100, is_new=True), live(first, 101, is_new=False)
+    assert await acts(new, copy) == ["follows"]
+    assert await acts(copy._replace(at=100), new._replace(at=101)) == ["follows"]
+    assert await acts(new, live(newer, 200, is_new=False)) == ["followed"]
+
+
+def _at(conn: sqlite3.Connection, live: Iterable[LiveEvent]) -> list[tuple[int, LiveEvent]]:
+    return [(relay_number(conn, one.url), one) for one in live]
 
 
 def held(at: int, n: int, author: bytes = A) -> HeldEvent:
@@ -294,9 +304,9 @@ async def test_registers_count_nobody_again_whom_live_events_name() -> None:
     figure = Figure(value=5, low=5, high=6)
     async with await WatchRepository.open(":memory:") as book:
         await book.claims.remember(asked, [("wss://a", nameless)])
-        live = [LiveEvent(one, now, True) for one in lists]
+        live = [LiveEvent(R, one, now, True) for one in lists]
         await book.database.write(
-            lambda c: note_received(c, _number(c, query), live, replaces=True)
+            lambda c: note_received(c, _number(c, query), _at(c, live), replaces=True)
         )
         await book.database.write(lambda c: leave(c, _number(c, query), [gone]))
         found = await _people(book, query, now + 1, figure)
@@ -317,7 +327,7 @@ async def test_registers_may_count_the_people_of_the_store() -> None:
                 conn, query, 0, now, figure=Figure(value=2, low=2, high=2)
             )
         )
-    assert len(found.people) == 2
+    assert found.people == ()  # which relay gave these events is not known
     assert found.unnamed == Figure(value=1, low=1, high=2)
 
 
@@ -328,13 +338,18 @@ def test_a_list_names_each_key_once() -> None:
     assert count.followers(TARGET).hold_any(event).amount == 1
 
 
-async def test_the_store_adds_names_events_and_newer_lists() -> None:
+async def test_the_store_adds_names_and_no_events_whose_relay_is_not_known() -> None:
     profile = EventTemplate(kind=0, content='{"name":"Ada\u202e"}', created_at=5)
-    events = [reaction(1, at=100), reaction(2, at=300), signer(2).sign_now(profile).event]
+    events = [reaction(1, at=300), reaction(2, at=300), signer(2).sign_now(profile).event]
+    query = count.reactions(NOTE)
+    given = query.hold(reaction(2, at=300))
+    assert given is not None
+    live = [LiveEvent(R, given, 300, True)]
     async with await SqliteStore.open(":memory:", migrations=[CLAIMS, WATCHES]) as store:
         await store.save([stored_event(one) for one in events])
-        query = count.reactions(NOTE)
-        await store.database.write(lambda conn: leave(conn, _number(conn, query), []))
+        await store.database.write(
+            lambda c: note_received(c, _number(c, query), _at(c, live), replaces=False)
+        )
         found = await store.database.read(lambda conn: people_rows.read(conn, query, 200, 400))
     (one,) = found.people
     assert (one.act, one.pubkey, one.at, one.name) == (

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from nostr_client import count
 from nostr_client.cli import watch_people
-from nostr_client.codecs.keys import stored_event
 from nostr_client.count.claims import CLAIMS
 from nostr_client.count.claims.changes import (
     CHANGES,
@@ -18,15 +17,15 @@ from nostr_client.count.claims.changes import (
     Departure,
     leave,
 )
-from nostr_client.count.claims.coverage import HeldEvent
+from nostr_client.count.claims.coverage import HeldEvent, Update
 from nostr_client.count.claims.rows import query_number, relay_number
 from nostr_client.count.remembering import asked_of
 from nostr_client.store.sqlite import SqliteStore
-from nostr_client.watch import WATCHES, people_rows
+from nostr_client.watch import WATCHES, WatchRepository, people_rows
 from nostr_client.watch.departures import AGAIN_S, MOST_LOOKED, Sightings
 from nostr_client.watch.people import Fact, People, Person, of_events
 from nostr_client.watch.people_rows import MOST_CHANGED
-from tests.worlds import NOTE, reaction, signer
+from tests.worlds import NOTE, signer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -138,14 +137,15 @@ def test_an_event_of_the_future_is_not_the_newest_for_ever() -> None:
     assert seen(YEAR_10000, future) == [YEAR_10000]
 
 
-async def test_a_stored_event_of_the_future_is_listed_once_its_time_has_come() -> None:
+async def test_an_event_of_the_future_is_listed_once_its_time_has_come() -> None:
     query = count.reactions(NOTE)
-    async with await SqliteStore.open(":memory:", migrations=[CLAIMS, WATCHES]) as store:
-        await store.save([stored_event(one) for one in (reaction(1, at=100), reaction(2, at=900))])
-        await store.database.write(lambda conn: query_number(conn, asked_of(query)))
+    held = [*given(range(1), 100), *given(range(1, 2), 900)]
+    async with await WatchRepository.open(":memory:") as book:
+        place = await book.claims.place(asked_of(query), "wss://r")
+        await place.use(lambda m: m.apply(Update(start=0, end=None, upto=999, at=50, found=held)))
 
         async def found(now: int) -> list[int]:
-            got = await store.database.read(lambda conn: people_rows.read(conn, query, 0, now))
+            got = await book.database.read(lambda conn: people_rows.read(conn, query, 0, now))
             return [one.seen_at for one in got.people]
 
         assert await found(400) == [100]

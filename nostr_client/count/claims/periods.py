@@ -1,0 +1,153 @@
+"""When each relay began and ceased to answer a question, and when its registers changed.
+
+A row is a time in which the relay stayed the same: it answered with the same registers, or it
+failed. So what a relay showed at any time can be read again: the last answer of a day is not
+enough for two digests of one day. The newest row has the registers; an older row has only those
+that differ from the row after it, because few of 256 registers change at once. Functions work over
+a connection, in the caller's transaction. Times are Unix seconds.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from nostr_client.count.claims.changes import KEEP_S
+from nostr_client.store.migrate import Schema, run_script
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Sequence
+
+    from nostr_client.count.merge import Claim
+
+MOST_PERIODS: Final = 1_000
+"""Rows of one relay for one query; the oldest are removed when there are more.
+
+256 registers rise about 1,800 times until 100,000 people were counted, most often at the start. A
+relay that fails every other time decides how many rows there are.
+"""
+
+_APART_S: Final = 0.001
+"""Seconds between two rows if the clock does not say that time passed."""
+
+_TABLE: Final = """
+CREATE TABLE claim_period (
+    q INTEGER NOT NULL,
+    r INTEGER NOT NULL,
+    begun_at REAL NOT NULL,
+    last_at REAL NOT NULL,
+    answers INTEGER NOT NULL,
+    registers BLOB,
+    PRIMARY KEY (q, r, begun_at)
+) STRICT, WITHOUT ROWID
+"""
+
+PERIODS: Final = Schema("nostr_tally.periods", partial(run_script, script=_TABLE))
+TABLES: Final = ("claim_period",)
+
+_NEWEST: Final = (
+    "SELECT begun_at, last_at, answers, registers FROM claim_period"
+    " WHERE q = ? AND r = ? ORDER BY begun_at DESC LIMIT 1"
+)
+_SURPLUS: Final = (
+    "DELETE FROM claim_period WHERE q = ?1 AND r = ?2 AND (last_at < ?3 OR begun_at <="
+    " (SELECT begun_at FROM claim_period WHERE q = ?1 AND r = ?2"
+    " ORDER BY begun_at DESC LIMIT 1 OFFSET ?4))"
+)
+_ROWS: Final = (
+    "SELECT url, begun_at, last_at, answers, registers FROM claim_period"
+    " JOIN claim_query USING (q) JOIN claim_relay USING (r) WHERE key = ?"
+    " ORDER BY url, begun_at DESC"
+)
+
+
+class Standing(NamedTuple):
+    """What a relay showed at a time.
+
+    `answers`: whether it answered, or failed. `answered_at`: its last answer of that time, None
+    without one. `registers`: the last ones until then, None if there were none. `seen_at`: when it
+    was last asked at all.
+    """
+
+    answers: bool
+    answered_at: float | None
+    registers: bytes | None
+    seen_at: float
+
+
+class _Period(NamedTuple):
+    begun_at: float
+    last_at: float
+    answers: int
+    registers: bytes | None
+
+
+def note_periods(conn: sqlite3.Connection, claims: Iterable[tuple[int, int, Claim]]) -> None:
+    """Store how relays answered, with the numbers of query and relay.
+
+    An answer without registers leaves those of before. Registers of a reading that is not complete
+    are no others: reading on raises them.
+    """
+    for q, r, claim in claims:
+        at = claim.answered_at or claim.asked_at
+        if at is not None:
+            is_whole = claim.reading is None or claim.reading.complete
+            _note(conn, q, r, at, claim.status.value == "ok", claim.registers if is_whole else None)
+
+
+def _note(
+    conn: sqlite3.Connection, q: int, r: int, at: float, answers: bool, registers: bytes | None
+) -> None:
+    row = conn.execute(_NEWEST, (q, r)).fetchone()
+    last = None if row is None else _Period(*row)
+    registers = registers or (None if last is None else last.registers)
+    if last is not None and (bool(last.answers), last.registers) == (answers, registers):
+        sql = "UPDATE claim_period SET last_at = ? WHERE q = ? AND r = ? AND begun_at = ?"
+        conn.execute(sql, (max(at, last.last_at), q, r, last.begun_at))
+        return
+    if last is not None:
+        at = max(at, last.begun_at + _APART_S)
+        sql = "UPDATE claim_period SET registers = ? WHERE q = ? AND r = ? AND begun_at = ?"
+        conn.execute(sql, (_difference(last.registers, registers), q, r, last.begun_at))
+    sql = "INSERT INTO claim_period VALUES (?, ?, ?, ?, ?, ?)"
+    conn.execute(sql, (q, r, at, at, answers, registers))
+    conn.execute(_SURPLUS, (q, r, at - KEEP_S, MOST_PERIODS))
+
+
+def _difference(before: bytes | None, after: bytes | None) -> bytes | None:
+    """Return the registers of `before` that differ, as pairs of position and value."""
+    if before is None or after is None:
+        return None
+    pairs = ((n, was) for n, (was, now) in enumerate(zip(before, after, strict=True)) if was != now)
+    return bytes(byte for pair in pairs for byte in pair)
+
+
+def _earlier(after: bytes | None, difference: bytes | None) -> bytes | None:
+    """Return the registers before `after`, by what `_difference` returned."""
+    if after is None or difference is None:
+        return None
+    found = bytearray(after)
+    for n, was in zip(difference[::2], difference[1::2], strict=True):
+        found[n] = was
+    return bytes(found)
+
+
+def standings(conn: sqlite3.Connection, key: str, at: float) -> dict[str, Standing]:
+    """Return what relays showed at a time for a question, by URL, as far as the store knows."""
+    rows = groupby(conn.execute(_ROWS, (key,)), key=itemgetter(0))
+    found = {url: _standing([_Period(*row[1:]) for row in mine], at) for url, mine in rows}
+    return {url: one for url, one in found.items() if one is not None}
+
+
+def _standing(newest_first: Sequence[_Period], at: float) -> Standing | None:
+    registers: bytes | None = None
+    for n, one in enumerate(newest_first):
+        registers = _earlier(registers, one.registers) if n else one.registers
+        if one.begun_at <= at:
+            answered = next((o.last_at for o in newest_first[n:] if o.answers), None)
+            last = None if answered is None else min(answered, at)
+            return Standing(bool(one.answers), last, registers, min(one.last_at, at))
+    return None
