@@ -260,6 +260,7 @@ def bytes_on_disk(path: Path) -> int:
     return sum(file.stat().st_size for file in files)
 
 
+@pytest.mark.posix("os.mkfifo")
 def test_a_pipe_has_no_size(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
