@@ -1,9 +1,11 @@
 # Every target sets up what it needs on first use: a virtual environment in .venv from the lock
 # file, by uv where there is one, else by venv and pip.
-SHELL := /bin/bash
+# By its name, as Windows has it elsewhere.
+SHELL := bash
 PYTHON ?= python3
 VENV := .venv
-PY := $(VENV)/bin/python
+BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
+PY := $(BIN)/python
 STAMP := $(VENV)/.stamp
 PYTEST_ARGS ?=
 # Processes of the tests, each with whole files; 0 runs all in one, as a debugger needs.
@@ -39,12 +41,12 @@ snapshots: setup
 		tests/tui/test_results.py --snapshot-update
 
 check: setup
-	$(VENV)/bin/ruff check .
-	$(VENV)/bin/ruff format --check .
-	$(VENV)/bin/codespell
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/codespell
 	$(PY) scripts/words.py
-	$(VENV)/bin/mypy
-	$(VENV)/bin/lint-imports
+	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 # The speed peers have an environment of their own: one of them needs a C compiler.
 bench: .venv-bench/.stamp
@@ -77,7 +79,7 @@ docs: .venv-docs/.stamp
 # The pages of docs/reference/ that are made from the code.
 reference: setup
 	PYTHONPATH=. $(PY) scripts/reference.py
-	$(VENV)/bin/nostr-agent init --reference > docs/reference/configuration.md
+	$(BIN)/nostr-agent init --reference > docs/reference/configuration.md
 
 # Manual pages of the programs, from the same text as --help, in dist/man.
 man: setup

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import stat
+import warnings
 from pathlib import Path
 from typing import Final
 
 import platformdirs
 
 from nostr_client.errors import InvalidInput
+from nostr_client.new_file import replaced_file
 
 NAME: Final = "nostr-tally"
 SERVICE: Final = "nostr-agent"
@@ -55,9 +57,23 @@ def addresses_path() -> Path:
     state = _state_directory()
     if state is not None:
         return state / "agent.json"
-    if os.environ.get("XDG_RUNTIME_DIR"):
-        return platformdirs.user_runtime_path(NAME, False) / "agent.json"
-    return platformdirs.user_state_path(NAME, False) / "agent.json"
+    folder = _runtime_folder() or platformdirs.user_state_path(NAME, False)
+    return folder / "agent.json"
+
+
+def _runtime_folder() -> Path | None:
+    """The folder in XDG_RUNTIME_DIR; None without it, and if it is not a folder of this user.
+
+    After `su`, the variable names the folder of another user. platformdirs then warns, and takes
+    a folder among temporary files.
+    """
+    given = os.environ.get("XDG_RUNTIME_DIR")
+    if not given:
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = platformdirs.user_runtime_path(NAME, False)
+    return found if found.parent == Path(given) else None
 
 
 def addresses_places() -> tuple[Path, ...]:
@@ -109,11 +125,11 @@ def read_secret(path: Path) -> str:
 
 def write_private(path: Path, data: bytes) -> None:
     """Write a file for its owner alone, whole or not at all. Raises OSError."""
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    part.unlink(missing_ok=True)  # of a killed process with this id
-    with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+    with (
+        replaced_file(path) as part,
+        open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file,
+    ):
         file.write(data)
-    part.replace(path)
 
 
 def _check_mode(mode: int, path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import hypothesis
 import pytest
 
-from tests import leaks
+from tests import leaks, systems
 
 SHARED = Path(os.environ.get("NOSTR_TALLY_SHARED", Path(__file__).parents[2] / "shared"))
 IN_CI = os.environ.get("CI", "") not in ("", "false", "0")
@@ -59,9 +59,42 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group(item.location[0]))
 
 
+def pytest_pycollect_makemodule(
+    module_path: Path, parent: pytest.Collector
+) -> pytest.Module | None:
+    """Skip a module that this system cannot run, before it is imported."""
+    lacking = systems.lacking(module_path)
+    if not lacking:
+        return None
+    module = NotHere.from_parent(parent, path=module_path)
+    module.lacking = lacking
+    return module
+
+
+class NotHere(pytest.Module):
+    """A module of tests that use what this system does not have."""
+
+    lacking: tuple[str, ...] = ()
+
+    def collect(self) -> list[pytest.Item]:
+        what = ", ".join(self.lacking)
+        reason = f"{self.path.name}: {systems.SYSTEM} does not have {what}"
+        raise pytest.skip.Exception(reason, allow_module_level=True)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test with the mark `posix` on Windows."""
+    mark = item.get_closest_marker("posix")
+    if mark is not None and systems.SYSTEM == "win32":
+        pytest.skip(f"{item.name}: win32 does not have {mark.args[0]}")
+
+
 def missing(what: str) -> None:
-    """Skip with the reason on a person's machine, fail where CI promises to have everything."""
-    if IN_CI:
+    """Skip with the reason on a person's machine, fail where CI promises to have everything.
+
+    It promises that on Linux; other systems lack tools that the tests use.
+    """
+    if IN_CI and systems.SYSTEM == "linux":
         pytest.fail(f"CI must have {what}", pytrace=False)
     pytest.skip(f"{what} is not here")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import shutil
 import subprocess
 import tomllib
@@ -71,6 +72,27 @@ def test_every_python_that_we_name_is_in_the_matrix() -> None:
     assert {one.partition("-")[0] for one in matrix["os"]} == {"ubuntu", "macos", "windows"}
 
 
+def test_each_system_runs_the_commands_of_contributors() -> None:
+    (job,) = read(GITHUB / "workflows/ci.yml")["jobs"].values()
+    commands = [step["run"] for step in job["steps"] if "run" in step]
+    assert {one.split()[-1] for one in commands} == {".ci/run"}
+    script = (ROOT / ".ci/run").read_text("utf-8")
+    assert script.endswith("\nmake check\nmake test\n")
+
+
+def test_make_names_no_folder_that_one_system_lacks() -> None:
+    """Programs of an environment are in `bin`, and on Windows in `Scripts`."""
+    recipes = (ROOT / "Makefile").read_text("utf-8").replace("$(PY)", "$(BIN)/python")
+    for target in ("setup", "$(STAMP)", "test", "test-long", "check"):
+        (recipe,) = re.findall(rf"^{re.escape(target)}:.*\n((?:\t.*\n)*)", recipes, re.MULTILINE)
+        assert "/bin/" not in recipe, target
+    done = subprocess.run(
+        ["make", "-n", "check", "OS=Windows_NT"],
+        cwd=ROOT, capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert ".venv/Scripts/mypy" in done.stdout
+
+
 def test_a_release_is_published_without_a_stored_secret() -> None:
     text = (GITHUB / "workflows/release.yml").read_text("utf-8")
     assert "secrets." not in text
@@ -102,5 +124,5 @@ def test_the_hooks_are_programs_that_the_environment_has() -> None:
     checks = (ROOT / "Makefile").read_text("utf-8")
     for hook in repo["hooks"]:
         program = hook["entry"].split()[0].removeprefix(".venv/bin/")
-        assert f"$(VENV)/bin/{program}" in checks
+        assert f"$(BIN)/{program}" in checks
         assert os.access(ROOT / ".venv/bin" / program, os.X_OK) or not (ROOT / ".venv").exists()

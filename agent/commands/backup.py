@@ -26,7 +26,7 @@ def backup(
 ) -> None:
     """Copy the store into FILE and check the copy; works beside the running agent.
 
-    FILE.sha256 gets its SHA-256.
+    FILE.sha256 gets its SHA-256. The command replaces neither file.
     """
     from rich.progress import Progress
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agent.commands.options import chosen_file, config_options
+from agent.commands.options import chosen_file, config_option, config_options
 from nostr_client.cli.entry import OK, USAGE, run_async
 from nostr_client.cli.output import force_option, json_option, print_json, print_option, say
 from nostr_client.errors import InvalidInput, StoreError
@@ -19,14 +19,13 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@config_options
+@config_option
 @force_option
 @print_option
 @click.option("--reference", is_flag=True, help="Print the reference of all keys, in Markdown.")
 @json_option
 def init(
     config: Path | None,
-    settings: tuple[str, ...],
     force: bool,
     to_stdout: bool,
     reference: bool,
@@ -35,8 +34,6 @@ def init(
     """Write a commented configuration that runs as it stands."""
     from agent.config import describe
 
-    if settings:
-        raise click.UsageError("init writes the defaults; it takes no --set")
     if to_stdout or reference:
         text = describe.reference() if reference else describe.template()
         if as_json:

@@ -13,8 +13,8 @@ from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, cast
 
 from agent.reindex.event_rows import ARCHIVE_COLUMNS, Rejects, archive_values, events_of
-from agent.reindex.tempdir import part_of, remove
 from nostr_client.errors import InvalidInput, optional
+from nostr_client.new_file import new_file
 from nostr_client.store.connect import create_private
 from nostr_client.store.index_schema import DAY
 from nostr_client.sync.jsonl import import_jsonl
@@ -81,24 +81,13 @@ async def export(events: AsyncIterator[Event], target: Path, form: Form) -> int:
     Raises InvalidInput where the target is there, MissingExtra. Cancelled, it leaves
     nothing.
     """
-    part = _part(target)
-    number = 0
-    try:
-        with _writer(part, form) as write:
-            async for event in events:
-                write(event)
-                number += 1
-        part.replace(target)
-    finally:
-        remove(part)
-    return number
-
-
-def _part(target: Path) -> Path:
-    if target.exists():
-        raise InvalidInput(f"{target} exists; choose another name or remove it")
     target.parent.mkdir(parents=True, exist_ok=True)
-    return part_of(target)
+    number = 0
+    with new_file(target) as part, _writer(part, form) as write:
+        async for event in events:
+            write(event)
+            number += 1
+    return number
 
 
 async def import_(

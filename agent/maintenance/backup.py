@@ -20,10 +20,11 @@ import time
 from contextlib import closing
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from agent.reindex.tempdir import flush, part_of
+from agent.reindex.tempdir import flush
 from nostr_client.counters.engine.read import check_sums
 from nostr_client.counters.engine.served import begin_run
 from nostr_client.errors import InvalidInput, SchemaTooOld, StoreCorrupt, StoreError
+from nostr_client.new_file import check_free, new_file, part_of
 from nostr_client.store.base import DifferenceLog
 from nostr_client.store.connect import WriterLock, check_file, create_private, make_folder
 from nostr_client.store.faults import making_error, opening_error, store_error
@@ -49,22 +50,18 @@ def back_up(store: Path, target: Path, progress: Callable[[int, int], None]) -> 
     """Copy a store into a new file and check the copy; its bytes.
 
     Works beside the process that writes. `progress` gets the pages done and the pages in all. The
-    target appears whole, or not at all; its sum appears just before it. Raises InvalidInput (it
-    is there), StoreError.
+    target appears whole, or not at all; its sum appears just before it. Nothing that exists is
+    replaced. Raises InvalidInput if the target or its sum exists, StoreError.
     """
-    if target.exists():
-        raise InvalidInput(f"{target} exists; choose another name or remove it")
-    part = part_of(target)
-    try:
+    with new_file(target) as part:
+        check_free(sum_path(target))
         _make(part, target)
         _copy(store, part, progress)
         check(part)
         flush(part)
+        check_free(target)
         _write_sum(part, target)
-        part.replace(target)
-        _sync_folder(target)
-    finally:
-        _discard(part)
+    _sync_folder(target)
     return target.stat().st_size
 
 
@@ -93,10 +90,7 @@ def restore(backup: Path, store: Path, *, force: bool, sums: bool = True) -> Res
         if store.exists() and not force:
             kept = _free(store)
             raise InvalidInput(f"{store} is there; --force keeps it as {kept.name}")
-        for left in store.parent.glob(f"{glob.escape(store.name)}.*.part*"):
-            left.unlink(missing_ok=True)  # of a restore that was killed: this one has the lock
-        part = store.with_name(f"{store.name}.{os.getpid()}.part")
-        try:
+        with part_of(store) as part:
             _make(part, store)
             _copy(backup, part, lambda done, of: None)
             check(part)
@@ -105,8 +99,6 @@ def restore(backup: Path, store: Path, *, force: bool, sums: bool = True) -> Res
             _begin_run(part)
             flush(part)
             kept = _put_in_place(part, store)
-        finally:
-            _discard(part)
     finally:
         lock.release()
     return Restored(store.stat().st_size, kept if kept.exists() else None)
@@ -146,14 +138,12 @@ def _sum(path: Path) -> str:
 def _write_sum(part: Path, target: Path) -> None:
     """Write the sum and sync it to the disk."""
     place = sum_path(target)
-    new = _beside(part, ".sha256")
     try:
-        _make(new, target)
-        new.write_text(f"{_sum(part)}  {target.name}\n", "utf-8")
-        flush(new)
-        new.replace(place)
+        with new_file(place) as new:
+            create_private(new)
+            new.write_text(f"{_sum(part)}  {target.name}\n", "utf-8")
+            flush(new)
     except OSError as error:
-        new.unlink(missing_ok=True)
         raise StoreError(f"cannot write {place}: {error.strerror or error}") from error
 
 
@@ -214,13 +204,6 @@ def _copy(source: Path, target: Path, progress: Callable[[int, int], None]) -> N
                 new.execute("PRAGMA journal_mode = DELETE")
         except sqlite3.Error as error:
             raise StoreError(f"cannot copy {source} to {target}: {error}") from error
-
-
-def _discard(part: Path) -> None:
-    """Remove a copy that is not finished, and what SQLite put beside it."""
-    for suffix in (*_FILES, "-journal"):
-        with contextlib.suppress(OSError):
-            _beside(part, suffix).unlink(missing_ok=True)
 
 
 def _make(part: Path, target: Path) -> None:

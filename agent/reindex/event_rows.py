@@ -8,7 +8,6 @@ characters, or lines that were cut.
 from __future__ import annotations
 
 import shutil
-from collections import Counter
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -21,7 +20,7 @@ from nostr_client.store.event_lines import BUFFER_BYTES, LINE_LIMIT, gunzipped, 
 from nostr_client.store.rows import encode_tags
 from nostr_client.store.tombstones import EventRow
 from nostr_client.sync.arrow_files import parquet_batches, unzstd
-from nostr_client.sync.jsonl import REASONS_KEPT
+from nostr_client.sync.jsonl import ReasonTally
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -51,13 +50,17 @@ class Rejects:
     """Counts what was rejected by reason, and keeps it where a folder is given."""
 
     def __init__(self) -> None:
-        self.reasons: Counter[str] = Counter()
+        self._reasons = ReasonTally()
         self._file: IO[bytes] | None = None
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """The most frequent reasons, and "other"."""
+        return self._reasons.most_frequent()[0]
 
     def note(self, one: Rejected) -> None:
         """Count a line; a hostile file could make a reason for each."""
-        known = one.reason in self.reasons or len(self.reasons) < REASONS_KEPT
-        self.reasons[one.reason if known else "other"] += 1
+        self._reasons.add(one.reason)
         if self._file is not None:
             text = one.line[:KEPT_BYTES].decode("utf-8", "replace")
             self._file.write(msgspec.json.encode({"reason": one.reason, "line": text}) + b"\n")

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import platformdirs
 
-from nostr_client.errors import NostrTallyError
+from nostr_client.errors import InvalidInput, NostrTallyError
 from nostr_client.errors.installing import install_command
+from nostr_client.new_file import new_file, remove
 from nostr_client.paths import NAME, user_path
 
 if TYPE_CHECKING:
@@ -238,8 +239,17 @@ def _script(jvm: Jvm) -> str:
 
 def _make_look_alike(home: Path, jvm: Jvm) -> None:
     """Build it aside and rename it, so that no process sees half of it."""
-    part = home.with_name(f"{home.name}.{os.getpid()}.part")
-    shutil.rmtree(part, ignore_errors=True)
+    home.parent.mkdir(parents=True, exist_ok=True)
+    remove(home)  # one of an environment that is gone
+    try:
+        with new_file(home) as part:
+            _build(part, jvm)
+    except InvalidInput:
+        if not _is_whole(home, jvm):  # else another process made it meanwhile
+            raise
+
+
+def _build(part: Path, jvm: Jvm) -> None:
     (part / "bin").mkdir(parents=True)
     for source, target in ((jvm.home, part), (jvm.home / "bin", part / "bin")):
         for entry in source.iterdir():
@@ -248,11 +258,3 @@ def _make_look_alike(home: Path, jvm: Jvm) -> None:
     script = part / "bin" / "java"
     script.write_text(_script(jvm), "utf-8")
     script.chmod(0o755)
-    try:
-        part.rename(home)
-    except OSError:
-        if not _is_whole(home, jvm):  # one of an environment that is gone
-            shutil.rmtree(home, ignore_errors=True)
-            part.rename(home)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)

@@ -6,11 +6,11 @@ or lacks the table with its time.
 
 from __future__ import annotations
 
-import shutil
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from nostr_client.errors import MissingExtra, optional
+from nostr_client.new_file import remove, replaced_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,17 +69,13 @@ def write_tables(tables: Tables, out: Path, about: Mapping[str, int]) -> str | N
 
     Without pyarrow the earlier tables are removed too: they are of another rebuild.
     """
-    place, part = out / "tables", out / "tables.tmp"
-    shutil.rmtree(part, ignore_errors=True)
+    place = out / "tables"
     try:
-        _write(tables, part, about)
-        shutil.rmtree(place, ignore_errors=True)
-        part.rename(place)
+        with replaced_file(place) as part:
+            _write(tables, part, about)
     except MissingExtra as error:
-        shutil.rmtree(place, ignore_errors=True)
+        remove(place)
         return str(error)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
     return None
 
 

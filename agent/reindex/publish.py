@@ -11,6 +11,7 @@ from agent.reindex.inputs import open_store
 from agent.reindex.parquet import chunks
 from agent.reindex.tempdir import flush
 from nostr_client.errors import StoreCorrupt, StoreError
+from nostr_client.new_file import replaced_file
 from nostr_client.store import index_schema as schema
 from nostr_client.store.connect import file_uri, make_private
 from nostr_client.store.faults import store_error
@@ -77,22 +78,19 @@ def publish(
     `about` has the file's other facts, beside its version and mark. `ready` returns when the file
     may get its name. Either of the two may raise, which ends this.
 
-    `<target>.tmp` is written, synced and checked, then renamed; whatever ends this leaves no
-    half of it. `numbers`: the store's number of each pubkey. Raises StoreError and its kinds.
+    The file is written under another name, synced and checked, then renamed; whatever ends this
+    leaves no half of it. `numbers`: the store's number of each pubkey. Raises StoreError and its
+    kinds.
     """
-    part = target.with_name(f"{target.name}.tmp")
     try:
-        rows = _write(rows_of, part, mark, numbers, progress, about)
-        _check(part)
-        flush(part)
-        ready()
-        part.replace(target)
+        with replaced_file(target) as part:
+            rows = _write(rows_of, part, mark, numbers, progress, about)
+            _check(part)
+            flush(part)
+            ready()
         flush(target.parent)
     except sqlite3.Error as error:
         raise store_error(error) from error
-    finally:
-        for leftover in (part, part.with_name(f"{part.name}-journal")):
-            leftover.unlink(missing_ok=True)
     return PublishedIndex(target, rows)
 
 
@@ -121,7 +119,6 @@ def _write(
     progress: Callable[[int], None],
     about: Mapping[str, int],
 ) -> dict[str, int]:
-    part.unlink(missing_ok=True)
     done: dict[str, int] = {}
     make_private(part)
     with closing(sqlite3.connect(file_uri(part, "rwc"), uri=True, isolation_level=None)) as conn:

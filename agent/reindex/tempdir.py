@@ -1,17 +1,16 @@
-"""Makes temporary folders and partly written files, removed with their process or after it.
+"""Makes temporary folders, removed with their process or after it.
 
 The next process of its kind removes what a killed process left.
 """
 
 from __future__ import annotations
 
-import glob
 import os
 import shutil
 import stat
 import sys
 import tempfile
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -60,40 +59,6 @@ def leftovers(parent: Path, prefix: str = PREFIX) -> None:
             continue  # its owner lives, or another start removes it
         lock.release()
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def part_of(target: Path) -> Path:
-    """The name of a file, or folder, while it is made: this process's, beside the target.
-
-    Parts of the same target that killed processes left are removed first.
-    """
-    for left in target.parent.glob(f"{glob.escape(target.name)}.*.part*"):
-        number = left.name[len(target.name) + 1 :].partition(".")[0]
-        if number.isdecimal() and not _runs(int(number)):
-            remove(left)
-    return target.with_name(f"{target.name}.{os.getpid()}.part")
-
-
-def remove(path: Path) -> None:
-    """Remove a file, or a folder with all in it, if it exists."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        with suppress(OSError):
-            path.unlink(missing_ok=True)
-
-
-def _runs(pid: int) -> bool:
-    """Whether a process runs; True if that cannot be known."""
-    if sys.platform == "win32":
-        return True
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:
-        return True  # another user's
-    return True
 
 
 def _is_own(folder: Path) -> bool:

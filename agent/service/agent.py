@@ -367,12 +367,12 @@ class Agent:
                 "Old events that the retention rules removed.",
                 self.retention.removed_total,
             ),
-            "received_characters_total": (
-                "Characters received from relays.",
+            "received_bytes_total": (
+                "Bytes of messages received from relays, without compression.",
                 sum(one.bytes_received for one in stats) + self.eviction.gone.bytes_received,
             ),
-            "sent_characters_total": (
-                "Characters sent to relays.",
+            "sent_bytes_total": (
+                "Bytes of messages sent to relays, without compression.",
                 sum(one.bytes_sent for one in stats) + self.eviction.gone.bytes_sent,
             ),
             "relay_faults_total": (

@@ -11,6 +11,7 @@ import msgspec
 from agent.api.address import RunFile
 from agent.service.secrets import read_token_file, token_file
 from nostr_client.errors import StoreError, StoreLocked
+from nostr_client.new_file import replaced_file
 from nostr_client.paths import addresses_path
 from nostr_client.store.connect import WriterLock
 
@@ -72,9 +73,8 @@ def _lock(path: Path, reached: str, log: Log) -> WriterLock | None:
 
 
 def _write(path: Path, text: str) -> None:
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    part.write_text(text, "utf-8")
-    part.replace(path)
+    with replaced_file(path) as part:
+        part.write_text(text, "utf-8")
 
 
 def _remove(path: Path, text: str) -> None:

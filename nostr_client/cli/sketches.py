@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from pathlib import Path
 
 import click
 
@@ -36,22 +37,27 @@ def offset(filter: str) -> None:
 
 @sketches.command("from-events")
 @click.argument("offset", type=click.IntRange(8, 23))
-@click.argument("file", metavar="[FILE]", type=UserPath(exists=True, allow_dash=True), default="-")
-def from_events(offset: int, file: str) -> None:
-    """Print the registers of the authors of events, one JSON object a line in FILE or stdin.
+@click.argument(
+    "file",
+    metavar="[FILE]",
+    type=UserPath(path_type=Path, exists=True, allow_dash=True),
+    default="-",
+)
+def from_events(offset: int, file: Path) -> None:
+    """Print the registers of the authors of events in FILE or stdin.
 
-    Nothing is verified, as only authors count. Exit code 1 if a line is not an event.
+    The formats are those of `nostr-client store import`: JSON lines, plain or compressed by gzip or
+    zstd, Parquet and folders of it, and SQLite. Nothing is verified, as only authors count. Exit
+    code 1 if a line is not an event.
     """
-    from nostr_client.codecs.event import parse_event
+    from nostr_client.sync.event_files import events_of
 
     registers, broken = bytearray(hll.EMPTY), 0
-    with click.open_file(file, "rb") as lines:
-        for line in lines:
-            try:
-                if line.strip():
-                    hll.add(registers, parse_event(line).pubkey, offset)
-            except InvalidEvent:
-                broken += 1
+    for event in events_of(file):
+        if isinstance(event, InvalidEvent):
+            broken += 1
+        else:
+            hll.add(registers, event.pubkey, offset)
     click.echo(hll.to_hex(registers))
     if broken:
         say(f"nostr-client: hll: {plural(broken, 'line')} without an event")
@@ -74,14 +80,9 @@ def estimate(registers: str, as_json: bool) -> None:
     found = hll.estimate(_read(registers))
     low, high = hll.interval(found)
     if as_json:
-        full = math.isinf(found)
-        print_json(
-            {"estimate": None if full else found, "low": low, "high": None if full else high}
-        )
-    elif math.isinf(found):
-        click.echo(f"more than registers can count, at least {low:,.0f}")
+        print_json({"estimate": _finite(found), "low": low, "high": _finite(high)})
     else:
-        click.echo(f"{found:,.0f} ({low:,.0f} to {high:,.0f})")
+        click.echo(_people(found, (low, high)))
 
 
 @sketches.command()
@@ -89,16 +90,34 @@ def estimate(registers: str, as_json: bool) -> None:
 @click.argument("b", metavar="HEX")
 @json_option
 def overlap(a: str, b: str, as_json: bool) -> None:
-    """Print how many people two sets of registers of one offset share."""
-    found = hll.overlap(_read(a), _read(b))
+    """Print how many people two sets of registers of one offset share, with 95 % intervals.
+
+    The union is the estimate of the merged registers.
+    """
+    from nostr_client.hll.overlap import overlap_intervals
+
+    one, other = _read(a), _read(b)
+    found, ranges = hll.overlap(one, other), overlap_intervals(one, other)._asdict()
     if as_json:
-        print_json({name: _finite(value) for name, value in found._asdict().items()})
+        numbers = {name: _finite(value) for name, value in found._asdict().items()}
+        intervals = {
+            name: {"low": low, "high": _finite(high)} for name, (low, high) in ranges.items()
+        }
+        print_json({**numbers, "intervals": intervals})
         return
     for name in ("union", "intersection", "only_a", "only_b"):
-        click.echo(f"{name.replace('_', ' ')}: {getattr(found, name):,.0f}")
-    click.echo(f"jaccard: {found.jaccard:.3f}")
+        click.echo(f"{name.replace('_', ' ')}: {_people(getattr(found, name), ranges[name])}")
+    low, high = ranges["jaccard"]
+    click.echo(f"jaccard: {found.jaccard:.3f} ({low:.3f} to {high:.3f})")
     if found.noise:
         say("nostr-client: hll: the shared part is too small to distinguish from zero")
+
+
+def _people(number: float, between: tuple[float, float]) -> str:
+    low, high = between
+    if math.isinf(number):
+        return f"more than registers can count, at least {low:,.0f}"
+    return f"{number:,.0f} ({low:,.0f} to {high:,.0f})"
 
 
 def _finite(value: float) -> float | None:

@@ -126,8 +126,12 @@ async def _import(path: Path, files: Sequence[Path]) -> ImportReport:
     options = StoreOptions(cache_mb=CACHE_MB)
     with opened_files(files) as lines:
         async with await SqliteStore.open(path, options=options) as opened:
-            with progress("importing", _size(files), "bytes") as advance:
-                return await import_jsonl(opened, lines, lambda _, done: advance(done))
+            with progress("importing", lines.size, "bytes") as advance:
+                return await import_jsonl(
+                    opened,
+                    lines,
+                    lambda _, done: advance(done if lines.size is None else lines.position()),
+                )
 
 
 async def _export(path: Path, filters: Sequence[Filter], include_private: bool) -> int:
@@ -194,14 +198,6 @@ async def _ids(
     async with await open_to_read(path) as opened:
         events = PublicEvents(opened.export(filters), filters, include_private=include_private)
         return [bytes.fromhex(event.id) async for event in events], events.held_back
-
-
-def _size(files: Sequence[Path]) -> int | None:
-    """Return the bytes in all, for the progress bar; None if one is not a plain file of lines."""
-    plain = (".jsonl", ".json", ".ndjson")
-    if not all(file.is_file() and file.suffix in plain for file in files):
-        return None
-    return sum(file.stat().st_size for file in files)
 
 
 def _print_import(report: ImportReport) -> None:

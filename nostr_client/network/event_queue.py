@@ -48,7 +48,7 @@ class QueuedEvent(msgspec.Struct, frozen=True):
     relay: str
     event: Event
     size: int
-    """Length of the event's frame in characters."""
+    """Bytes of the event's frame."""
 
 
 class SubscriptionSource(msgspec.Struct):

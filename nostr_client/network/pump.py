@@ -67,7 +67,7 @@ class Pump:
             self._outgoing = deque(one for one in self._outgoing if not one[0].startswith(begins))
         return waited
 
-    async def read(self, take: Callable[[str | bytes], Awaitable[None]]) -> None:
+    async def read(self, take: Callable[[bytes], Awaitable[None]]) -> None:
         """Pass every frame to `take`, at most `messages_per_second`."""
         loop = asyncio.get_running_loop()
         bucket = TokenBucket(self._limits.messages_per_second, now=loop.time())
@@ -106,8 +106,9 @@ class Pump:
             texts = [self._outgoing.popleft()[0]]
             if self._budget is None:
                 texts += self._more(bucket, len(texts[0]), loop.time())
-            self._carried(sum(map(len, texts)))
+            before = self._socket.bytes_sent
             await self._socket.send(*texts)
+            self._carried(self._socket.bytes_sent - before)
 
     def _more(self, bucket: TokenBucket, size: int, now: float) -> Iterator[str]:
         """Take the frames that may follow a frame of `size` at once, if no budget limits them."""

@@ -36,7 +36,7 @@ class RelayStatus(StrEnum):
 class RelayStats(msgspec.Struct):
     """Statistics of one relay since it was made.
 
-    Times are Unix seconds. Sizes are characters of text.
+    Times are Unix seconds. Bytes are those of messages, without compression.
     """
 
     attempts: int = 0

@@ -272,7 +272,7 @@ class Session:
             if not isinstance(notification, EventMatched):
                 self._handle(notification)
 
-    async def _take(self, frame: str | bytes) -> None:
+    async def _take(self, frame: bytes) -> None:
         for notification in self.connection.receive(frame):
             if type(notification) is EventMatched:
                 await self._event(notification)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class SubscriptionStats(msgspec.Struct, frozen=True, kw_only=True):
-    """Statistics of a subscription at one moment. Bytes are characters of frames."""
+    """Statistics of a subscription at one moment. Bytes are those of frames with events."""
 
     frames: int
     bytes: int
@@ -156,7 +156,7 @@ class Subscription:
 
     @property
     def bytes(self) -> int:
-        """The size of the frames with events, in characters, over all relays."""
+        """The size of the frames with events, in bytes of UTF-8, over all relays."""
         return sum([source.tally.bytes for source in self.sources.values()])
 
     def statistics(self) -> SubscriptionStats:

@@ -106,10 +106,12 @@ class WebSocket:
         self._pongs: dict[bytes, asyncio.Future[None]] = {}
         self._controls = RateWindow(_CONTROLS_PER_MINUTE, 60.0)
         self.bytes_sent = 0
+        """Bytes of the messages that were sent, without compression and headers of frames."""
         self.bytes_received = 0
+        """The same for the messages that `receive` returned."""
 
-    async def receive(self) -> str | bytes:
-        """Return the next text or binary message. Answers pings that come before.
+    async def receive(self) -> bytes:
+        """Return the next text, as UTF-8, or binary message. Answers pings that come before.
 
         Raises NetworkError at the end, for every close code. Raises ProtocolError for bytes that no
         WebSocket peer may send. Safe to cancel.
@@ -118,7 +120,8 @@ class WebSocket:
             with self._reading:
                 message = await self._ws.receive()
             if message.type in (aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.BINARY):
-                data: str | bytes = message.data
+                text: str | bytes = message.data
+                data = text.encode() if isinstance(text, str) else text  # the parser takes bytes
                 self.bytes_received += len(data)
                 return data
             await self._control(message)
@@ -160,8 +163,9 @@ class WebSocket:
         with self._sending:
             async with asyncio.timeout(self._options.timeouts.send):
                 for text in texts:
-                    await self._ws.send_str(text)
-                    self.bytes_sent += len(text)
+                    data = text.encode()
+                    await self._ws.send_frame(data, aiohttp.WSMsgType.TEXT)
+                    self.bytes_sent += len(data)
 
     async def ping(self, timeout: float) -> None:
         """Send a ping and wait for its pong, which `receive` reads. Raises NetworkError."""

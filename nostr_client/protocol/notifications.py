@@ -18,7 +18,7 @@ class EventMatched(msgspec.Struct, frozen=True):
     sub_id: str
     event: Event
     size: int
-    """Length of the frame in characters or bytes."""
+    """Length of the frame as it was given, in bytes or in characters of a text."""
 
 
 class StoredEnd(msgspec.Struct, frozen=True):

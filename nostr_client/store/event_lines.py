@@ -51,8 +51,8 @@ class Decompressed(io.RawIOBase):
     """Stream of the unpacked bytes of a compressed file. Wrap it in a buffer.
 
     `read` returns at most as many unpacked bytes as asked. `taken` returns how many packed bytes
-    were read so far. Reading raises InvalidInput if the file is cut off or damaged, or if it
-    unpacks to more than FREE_BYTES and RATIO allow.
+    were read so far; it stays an attribute of the stream. Reading raises InvalidInput if the file
+    is cut off or damaged, or if it unpacks to more than FREE_BYTES and RATIO allow.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Decompressed(io.RawIOBase):
     ) -> None:
         super().__init__()
         self._read = read
-        self._taken = taken
+        self.taken = taken
         self._file = f"{name}: the {form} file"
         self._given = 0
 
@@ -76,7 +76,7 @@ class Decompressed(io.RawIOBase):
             what = f"{self._file} is cut off or damaged; what came before is kept"
             raise InvalidInput(what) from error
         self._given += len(part)
-        if self._given > FREE_BYTES + RATIO * self._taken():
+        if self._given > FREE_BYTES + RATIO * self.taken():
             what = f"{self._file} unpacks to more than {RATIO} times its size"
             raise InvalidInput(f"{what}; what came before is kept")
         view[: len(part)] = part
@@ -203,20 +203,18 @@ def unpacked(stream: IO[bytes]) -> Lines:
     return gunzipped(cast("io.BufferedIOBase", stream), str(getattr(stream, "name", "the file")))
 
 
-def joined(streams: Sequence[Lines]) -> Lines:
-    """Join several files to one, each without its byte order mark.
+class JoinedLines:
+    """Several files as one, each without its byte order mark.
 
     The last line of a file may lack its newline.
     """
-    return _Joined(streams)
 
-
-class _Joined:
     def __init__(self, streams: Sequence[Lines]) -> None:
         self._streams = list(streams)
         self._begins = True
 
     def readline(self, size: int = -1, /) -> bytes:
+        """Return the next line of the current file, or of the next one."""
         while self._streams:
             line = self._streams[0].readline(size)
             if line:

@@ -39,6 +39,20 @@ def unzstd(file: Path, needed_for: str) -> Iterator[io.BufferedReader]:
         yield io.BufferedReader(Decompressed(stream.read, packed.tell, name, "zstd"), BUFFER_BYTES)
 
 
+def parquet_rows(file: Path, needed_for: str) -> int:
+    """Return how many rows a Parquet file states. Raises MissingExtra, and InvalidInput if damaged.
+
+    `needed_for` is the text for a missing pyarrow.
+    """
+    with optional(needed_for):
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    try:
+        return int(pq.read_metadata(file).num_rows)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise _damaged(file, error) from error
+
+
 def parquet_batches(
     file: Path,
     needed_for: str,
@@ -89,8 +103,12 @@ def parquet_batches(
     except InvalidInput:
         raise
     except (pa.ArrowException, OSError, LookupError, ValueError) as error:
-        why = str(error).partition("\n")[0]
-        raise InvalidInput(f"{file} is damaged: {clip(why, 120)}") from error
+        raise _damaged(file, error) from error
+
+
+def _damaged(file: Path, error: Exception) -> InvalidInput:
+    why = str(error).partition("\n")[0]
+    return InvalidInput(f"{file} is damaged: {clip(why, 120)}")
 
 
 def python_values(column: Any) -> list[Any]:

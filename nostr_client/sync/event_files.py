@@ -14,22 +14,23 @@ import sys
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, TYPE_CHECKING, Any, Final, Literal, cast
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
 
 import msgspec
 
 from nostr_client.errors import InvalidInput, optional
+from nostr_client.new_file import new_file
 from nostr_client.store.connect import create_private
-from nostr_client.store.event_lines import joined, unpacked
-from nostr_client.store.new_file import new_file
-from nostr_client.store.sql.copy import read_back
-from nostr_client.sync.arrow_files import parquet_batches, python_values, unzstd
+from nostr_client.store.event_lines import JoinedLines, parse_event_line, read_lines, unpacked
+from nostr_client.store.sql.copy import count_back, read_back
+from nostr_client.sync.arrow_files import parquet_batches, parquet_rows, python_values, unzstd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from nostr_client.codecs.event import Event
-    from nostr_client.store.event_lines import Lines
+    from nostr_client.errors import InvalidEvent
+    from nostr_client.store.event_lines import Decompressed, Lines
 
 Form = Literal["jsonl", "gzip", "zstd", "parquet", "sqlite"]
 
@@ -42,6 +43,9 @@ NAMED: Final[dict[str, Form]] = {
 
 FILE_BYTES: Final = 128 * 2**20
 """Approximate bytes of a Parquet file: few files to list, but enough for parallel readers."""
+
+LINES: Final = 256
+"""Lines to read at once."""
 
 PARQUET_ROWS: Final = 1_000
 """Rows of a Parquet file to read at once."""
@@ -190,15 +194,54 @@ class _ParquetFiles:
         self._writer = None
 
 
+class _OpenFile(NamedTuple):
+    """The lines of a file, its bytes (None for a pipe), and how many of these are read so far."""
+
+    lines: Lines
+    size: int | None
+    position: Callable[[], int]
+
+
+class EventFiles(JoinedLines):
+    """The lines of several event files, one file after the other, and how far they are read.
+
+    Bytes are those on the disk. `size` is their number, or None if a file is a pipe.
+    """
+
+    def __init__(self, files: Sequence[_OpenFile]) -> None:
+        super().__init__([file.lines for file in files])
+        self._files = files
+        sizes = [file.size for file in files if file.size is not None]
+        self.size = sum(sizes) if len(sizes) == len(files) else None
+
+    def position(self) -> int:
+        """Return how many bytes are read. Of a file of rows, it is the share of its rows.
+
+        The caller reads no line at the same time.
+        """
+        return sum(min(file.position(), file.size or 0) for file in self._files)
+
+
 @contextmanager
-def opened(paths: Sequence[Path]) -> Iterator[Lines]:
+def opened(paths: Sequence[Path]) -> Iterator[EventFiles]:
     """Yield the events of files as lines, one file after the other. "-" is stdin.
 
     A folder stands for its Parquet files. Reading raises InvalidInput if a file is damaged. Opening
     raises OSError, InvalidInput, and MissingExtra if a file needs pyarrow.
     """
     with ExitStack() as files:
-        yield joined([_opened(path, files) for one in paths for path in _within(one)])
+        yield EventFiles([_opened(path, files) for one in paths for path in _within(one)])
+
+
+def events_of(path: Path) -> Iterator[Event | InvalidEvent]:
+    """Yield the events of a file in the forms of `opened`, or why a line has none.
+
+    Nothing is verified. Raises as `opened`, and InvalidInput if the file is damaged.
+    """
+    with opened([path]) as lines:
+        for chunk in read_lines(lines, LINES):
+            for line in chunk:
+                yield from parse_event_line(line.text)
 
 
 def _within(path: Path) -> list[Path]:
@@ -210,18 +253,26 @@ def _within(path: Path) -> list[Path]:
     return found
 
 
-def _opened(path: Path, files: ExitStack) -> Lines:
+def _opened(path: Path, files: ExitStack) -> _OpenFile:
     if str(path) == "-":
         return _piped(sys.stdin.buffer, files)
     file = files.enter_context(path.open("rb"))
-    form = _begun_form(file) if file.seekable() else None
+    if not file.seekable():
+        return _OpenFile(unpacked(cast("IO[bytes]", file)), None, _at_start)
+    form, size = _begun_form(file), path.stat().st_size
     if form == "parquet":
-        return _Iterated(_parquet_lines(path))
+        return _of_rows(size, _parquet_lines(path), lambda: parquet_rows(path, "Parquet"))
     if form == "sqlite":
-        return _Iterated(read_back(path))
+        return _of_rows(size, read_back(path), lambda: count_back(path))
     if form == "zstd":
-        return files.enter_context(unzstd(path, "zstd"))
-    return unpacked(cast("IO[bytes]", file))
+        lines = files.enter_context(unzstd(path, "zstd"))
+        return _OpenFile(lines, size, cast("Decompressed", lines.raw).taken)
+    return _OpenFile(unpacked(cast("IO[bytes]", file)), size, file.tell)
+
+
+def _at_start() -> int:
+    """Return the position in a pipe, which has none."""
+    return 0
 
 
 def _begun_form(file: IO[bytes]) -> Form | None:
@@ -230,10 +281,10 @@ def _begun_form(file: IO[bytes]) -> Form | None:
     return next((form for magic, form in _MAGIC.items() if begins.startswith(magic)), None)
 
 
-def _piped(stream: IO[bytes], files: ExitStack) -> Lines:
+def _piped(stream: IO[bytes], files: ExitStack) -> _OpenFile:
     """Return the lines of stdin; pyarrow and SQLite read a temporary copy of it."""
     if _begun_form(stream) in (None, "gzip"):
-        return unpacked(stream)
+        return _OpenFile(unpacked(stream), None, _at_start)
     folder = files.enter_context(TemporaryDirectory(prefix="nostr-client-"))
     copy = Path(folder) / "stdin"
     with copy.open("wb") as out:
@@ -241,14 +292,33 @@ def _piped(stream: IO[bytes], files: ExitStack) -> Lines:
     return _opened(copy, files)
 
 
-class _Iterated:
-    """Wraps an iterator of lines with `readline`."""
+def _of_rows(size: int, lines: Iterator[bytes], count: Callable[[], int]) -> _OpenFile:
+    rows = _Rows(lines, count)
+    return _OpenFile(rows, size, lambda: int(size * rows.share))
 
-    def __init__(self, lines: Iterator[bytes]) -> None:
+
+class _Rows:
+    """The rows of a file as lines, and which share of them is read.
+
+    `count` returns how many rows there are. It is asked before the first row.
+    """
+
+    def __init__(self, lines: Iterator[bytes], count: Callable[[], int]) -> None:
         self._lines = lines
+        self._count = count
+        self._read = 0
+        self._all: int | None = None
 
     def readline(self, size: int = -1, /) -> bytes:
-        return next(self._lines, b"")
+        if self._all is None:
+            self._all = self._count()
+        line = next(self._lines, b"")
+        self._read += bool(line)
+        return line
+
+    @property
+    def share(self) -> float:
+        return self._read / self._all if self._all else 0.0
 
 
 def _parquet_lines(path: Path) -> Iterator[bytes]:

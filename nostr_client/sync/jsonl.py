@@ -60,6 +60,12 @@ Rows and SQL leave little time for more.
 REASONS_KEPT = 20
 """Most different reasons in a report. A hostile file could cause one for each line."""
 
+REASONS_COUNTED = 1_000
+"""Most different reasons that are counted at a time, in about 0.5 MB."""
+
+OTHER = "other"
+"""Stands in a report for all reasons that it does not name."""
+
 
 class ImportStore(Protocol):
     """The methods of a store that an import uses."""
@@ -79,7 +85,7 @@ class ImportReport(msgspec.Struct):
     bytes: int = 0
     statuses: dict[SaveStatus, int] = {}
     reasons: dict[str, int] = {}
-    """Counts of INVALID lines by reason: the first REASONS_KEPT different reasons, and "other"."""
+    """Counts of INVALID lines by reason: the REASONS_KEPT most frequent reasons, and "other"."""
     first_lines: dict[str, int] = {}
     """For each of these reasons, the number of the first line that has it, over all files."""
 
@@ -191,6 +197,45 @@ def parse_lines(lines: Sequence[NumberedLine]) -> list[_Placed | _Refused]:
     ]
 
 
+class ReasonTally:
+    """Counts reasons, each with the number of its first line, in bounded memory.
+
+    Only the more frequent half of REASONS_COUNTED different reasons stays when there are more. The
+    counts of the others go to "other". So a reason of more than one line in 500 is reported, also
+    if it comes late. Its count may lack the lines from before its last return.
+    """
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._first_lines: dict[str, int] = {}
+        self._other = 0
+        self._other_line = 0
+
+    def add(self, reason: str, line: int = 0) -> None:
+        """Count a reason of one line."""
+        self._counts[reason] += 1
+        self._first_lines[reason] = min(line, self._first_lines.get(reason, line))
+        if len(self._counts) > REASONS_COUNTED:
+            for rare, number in self._counts.most_common()[REASONS_COUNTED // 2 :]:
+                self._put_away(rare, number)
+
+    def _put_away(self, reason: str, number: int) -> None:
+        del self._counts[reason]
+        line = self._first_lines.pop(reason)
+        self._other_line = min(line, self._other_line) if self._other else line
+        self._other += number
+
+    def most_frequent(self) -> tuple[dict[str, int], dict[str, int]]:
+        """Return the counts and the first lines of REASONS_KEPT reasons, and of "other" last."""
+        kept = self._counts.most_common(REASONS_KEPT)
+        for rare, number in self._counts.most_common()[REASONS_KEPT:]:
+            self._put_away(rare, number)
+        counts, lines = dict(kept), dict(self._first_lines)
+        if self._other:
+            counts[OTHER], lines[OTHER] = self._other, self._other_line
+        return counts, lines
+
+
 class _Tally:
     """Counts lines, outcomes and reasons as they come."""
 
@@ -199,8 +244,7 @@ class _Tally:
         self._lines = 0
         self.bytes = 0
         self._statuses: Counter[SaveStatus] = Counter()
-        self._reasons: Counter[str] = Counter()
-        self._first_lines: dict[str, int] = {}
+        self._reasons = ReasonTally()
         self._arrays = OpenArrays()
 
     def read(
@@ -229,11 +273,7 @@ class _Tally:
         for one in results:
             if isinstance(one, _Refused):
                 self._statuses[SaveStatus.INVALID] += 1
-                reason = str(one.error)
-                full = len(self._reasons) >= REASONS_KEPT and reason not in self._reasons
-                kept = "other" if full else reason
-                self._reasons[kept] += 1
-                self._first_lines[kept] = min(one.line, self._first_lines.get(kept, one.line))
+                self._reasons.add(str(one.error), one.line)
 
     def report(self) -> ImportReport:
         """Return the counts after all lines were read."""
@@ -244,8 +284,7 @@ class _Tally:
             self._lines,
             self.bytes,
             {status: number for status, number in self._statuses.items() if number},
-            dict(self._reasons.most_common()),
-            self._first_lines,
+            *self._reasons.most_frequent(),
         )
 
 

@@ -42,9 +42,9 @@ class RelayReport(msgspec.Struct, frozen=True, kw_only=True):
     uploaded: int = 0
     """Events that the relay accepted."""
     bytes_sent: int = 0
-    """Characters sent to the relay."""
+    """Bytes of messages sent to the relay, without compression."""
     bytes_received: int = 0
-    """Characters received from the relay."""
+    """Bytes of messages received from the relay, without compression."""
     rounds: int = 0
     """Number of the relay's negentropy messages."""
     windows: int = 0
@@ -113,12 +113,12 @@ class SyncReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def bytes_sent(self) -> int:
-        """The number of characters sent over all connections."""
+        """The number of bytes sent over all connections, without compression."""
         return sum(one.bytes_sent for one in self.relays)
 
     @property
     def bytes_received(self) -> int:
-        """The number of characters received over all connections."""
+        """The number of bytes received over all connections, without compression."""
         return sum(one.bytes_received for one in self.relays)
 
     def __str__(self) -> str:

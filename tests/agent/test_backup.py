@@ -18,7 +18,6 @@ import pytest
 
 from agent.cli import run
 from agent.maintenance.backup import back_up, restore, sum_path
-from agent.reindex.tempdir import part_of
 from agent.state import AGENT
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.keys import verify
@@ -26,7 +25,8 @@ from nostr_client.count.claims.book import CLAIMS
 from nostr_client.counters.config import StreamConfig
 from nostr_client.counters.engine.schema import MIGRATIONS as COUNTERS
 from nostr_client.counters.sqlite.store import SqliteCounterStore
-from nostr_client.errors import StoreCorrupt, StoreError
+from nostr_client.errors import InvalidInput, StoreCorrupt, StoreError
+from nostr_client.new_file import part_of
 from nostr_client.store.connect import WriterLock, check_place
 from nostr_client.store.sqlite import SqliteStore
 from tests.agent.relay.kit import signed
@@ -70,7 +70,8 @@ async def test_what_a_killed_backup_left_goes_with_the_next(tmp_path: Path) -> N
     folder = tmp_path / f"archive.{dead.pid}.part"
     folder.mkdir()
     (folder / "x.parquet").write_text("half")
-    part_of(tmp_path / "archive")
+    with part_of(tmp_path / "archive"):
+        pass
     assert not folder.exists()
 
 
@@ -120,13 +121,34 @@ async def test_the_target_is_named_where_it_is_in_the_way(tmp_path: Path) -> Non
     store = tmp_path / "s.db"
     await _store(store, 1)
     (tmp_path / "file").touch()
-    for folder, why in (("no/such", "there is no folder"), ("file", "is no folder")):
+    for folder in ("no/such", "file"):
         target = tmp_path / folder / "x.db"
-        with pytest.raises(StoreError) as caught:
+        with pytest.raises(InvalidInput) as caught:
             back_up(store, target, lambda done, of: None)
-        assert str(target.parent) in str(caught.value)
-        assert why in str(caught.value)
+        assert f"{target.parent} is not a folder" in str(caught.value)
         assert str(store) not in str(caught.value)
+
+
+def names_in(folder: Path) -> set[str]:
+    return {one.name for one in folder.iterdir()}
+
+
+@pytest.mark.parametrize("name", ["copy.db", "copy.db.sha256"])
+@pytest.mark.parametrize("is_link", [False, True])
+async def test_a_backup_replaces_nothing(tmp_path: Path, name: str, is_link: bool) -> None:
+    """Neither a file nor a link to nothing, which `exists` does not see."""
+    await _store(tmp_path / "s.db", 1)
+    there = tmp_path / name
+    if is_link:
+        there.symlink_to(tmp_path / "nothing")
+    else:
+        there.write_text("of the user")
+    before = names_in(tmp_path)
+    with pytest.raises(InvalidInput, match=f"{name} exists"):
+        back_up(tmp_path / "s.db", tmp_path / "copy.db", lambda *_: None)
+    assert names_in(tmp_path) == before
+    assert there.is_symlink() is is_link
+    assert is_link or there.read_text() == "of the user"
 
 
 async def test_a_folder_that_takes_no_file_is_named() -> None:

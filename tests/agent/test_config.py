@@ -435,6 +435,13 @@ def test_init_writes_for_the_owner_alone_and_replaces_nothing(tmp_path: Path) ->
     assert run(["init", "--config", str(path), "--force"]) == 0
 
 
+def test_init_offers_no_option_that_it_refuses(capsys: pytest.CaptureFixture[str]) -> None:
+    """It writes the defaults, which no `--set` changes."""
+    assert run(["init", "--help"]) == 0
+    assert "--set" not in capsys.readouterr().out
+    assert run(["init", "--set", "store.path=/x"]) == 2
+
+
 def test_check_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "agent.toml"
     path.write_text("[stor]\n")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import asyncio
-import gzip
 import os
 import pty
 import re
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from nostr_client.cli.app import run
 from nostr_client.codecs.nip19 import PublicKey
 from nostr_client.store.sqlite import SqliteStore
 from tests.conformance.store_events import make
@@ -25,8 +25,7 @@ ROOT = Path(__file__).parents[2]
 WITH_BARS = {
     "nostr_client/cli/output.py": [
         "store verify",
-        "store import {folder}/in.jsonl --store {folder}/other.db",
-        "store import {folder}/in.jsonl.gz --store {folder}/other.db",
+        *(f"store import {{folder}}/in{form} --store {{folder}}/other.db" for form in FORMS),
         *(f"store export {{folder}}/out{form}" for form in FORMS),
     ],
     "nostr_client/cli/sync.py": ["sync run --kind 1 --relay {relay}"],
@@ -90,9 +89,9 @@ async def folder(tmp_path: Path) -> Path:
     """A folder with a store and with a file to import."""
     async with await SqliteStore.open(tmp_path / "s.db") as store:
         await store.save([make(n % 3, at=n, content="word") for n in range(50)])
-    lines = "".join(f"{make(n, at=n).event.to_json()}\n" for n in range(50))
-    (tmp_path / "in.jsonl").write_text(lines, "utf-8")
-    (tmp_path / "in.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
+    for form in FORMS:
+        words = ["store", "export", str(tmp_path / f"in{form}"), "--store", str(tmp_path / "s.db")]
+        assert await asyncio.to_thread(run, words) == 0
     return tmp_path
 
 
@@ -106,6 +105,8 @@ async def test_each_command_with_a_bar_ends_well(module: str, words: str, folder
         args = words.format(folder=folder, relay=relay.url).split()
         said = await on_terminal(*args, program=program, **env)
     assert "Traceback" not in said
+    if words.startswith("store import"):
+        assert re.search(r"\d%.*\d:\d\d:\d\d", said), "a share of the whole, and the time left"
 
 
 def test_each_module_that_draws_bars_has_a_command_above() -> None:

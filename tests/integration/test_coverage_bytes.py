@@ -29,7 +29,7 @@ def note(n: int) -> VerifiedEvent:
 
 
 async def compared(ids: int, folder: Path) -> int:
-    """Compare five relays; each hundredth event is on one or on four of them. Return the characters
+    """Compare five relays; each hundredth event is on one or on four of them. Return the bytes
     sent and received."""
     rare = range(50, ids, 100)
     seed = folder / "common.db"

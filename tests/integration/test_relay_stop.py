@@ -24,9 +24,9 @@ class Socket:
     bytes_sent = bytes_received = 0
 
     def __init__(self) -> None:
-        self.end: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.end: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
-    async def receive(self) -> str:
+    async def receive(self) -> bytes:
         return await self.end
 
     async def send(self, *texts: str) -> None:

@@ -59,6 +59,29 @@ async def test_tls_is_verified(certificate: tuple[Path, Path]) -> None:
                 await stranger.count(NOTES)
 
 
+async def echo(request: web.Request) -> web.WebSocketResponse:
+    server = web.WebSocketResponse()
+    await server.prepare(request)
+    async for message in server:
+        await server.send_str(message.data)
+        await server.send_bytes(message.data.encode())
+    return server
+
+
+async def test_bytes_and_not_characters_are_counted() -> None:
+    runner, url = await serve_document(echo)
+    try:
+        async with Transport() as transport:
+            socket = await transport.connect(url)
+            await socket.send("é€😀", "[]")
+            heard = [await socket.receive() for _ in range(4)]
+            await socket.close()
+    finally:
+        await runner.cleanup()
+    assert heard == ["é€😀".encode()] * 2 + [b"[]"] * 2
+    assert (socket.bytes_sent, socket.bytes_received) == (2 + 3 + 4 + 2, 2 * (2 + 3 + 4 + 2))
+
+
 async def test_a_small_frame_that_unpacks_to_much_is_cut_off() -> None:
     options = Options(limits=Limits(message_bytes_in=100_000))
     bomb = HugeFrame(20_000_000)

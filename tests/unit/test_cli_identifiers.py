@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import time
+from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
@@ -11,7 +13,12 @@ from click.testing import CliRunner
 from nostr_client import hll
 from nostr_client.cli.app import cli, run
 from nostr_client.codecs.keys import KeySigner
+from nostr_client.hll.overlap import OverlapIntervals
+from nostr_client.sync.event_files import form_of, writer
 from tests.unit.strategies import signed
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 KEY, ID = "ab" * 32, "cd" * 32
 RELAY = "wss://one.example"
@@ -107,8 +114,29 @@ def test_hll_by_hand(capsys: pytest.CaptureFixture[str], tmp_path_factory: objec
     low, high = hll.interval(hll.estimate(union))
     assert found == {"estimate": hll.estimate(union), "low": low, "high": high}
     shared = json.loads(out(capsys, "hll", "overlap", *texts, "--json"))
+    intervals = shared.pop("intervals")
     assert shared == hll.overlap(*wanted)._asdict()
-    assert "jaccard" in out(capsys, "hll", "overlap", *texts)
+    assert shared["union"] == found["estimate"]
+    assert intervals["union"] == {"low": low, "high": high}
+    assert list(intervals) == list(OverlapIntervals._fields)
+    shown = out(capsys, "hll", "overlap", *texts)
+    assert f"union: {out(capsys, 'hll', 'estimate', hll.to_hex(union)).strip()}\n" in shown
+    assert all(re.search(r"\([\d.,]+ to [\d.,]+\)$", line) for line in shown.splitlines())
+
+
+def test_hll_from_events_reads_what_an_import_reads(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    events = [signed(seed).event for seed in range(40)]
+    wanted = hll.to_hex(hll.from_pubkeys([event.pubkey for event in events], 8))
+    for name in ("a.jsonl", "a.jsonl.gz", "a.jsonl.zst", "a.parquet"):
+        with writer(tmp_path / name, form_of(name, None)) as write:
+            for event in events:
+                write(event)
+        assert out(capsys, "hll", "from-events", "8", str(tmp_path / name)).strip() == wanted
+    array = tmp_path / "array.json"
+    array.write_text(f"[{','.join(event.to_json() for event in events)}]")
+    assert out(capsys, "hll", "from-events", "8", str(array)).strip() == wanted
 
 
 def test_hll_refuses_what_are_no_registers(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from nostr_client import hll
+from nostr_client.hll.overlap import overlap_intervals
 from tests.sketches import draw
 
 SEED = 4501
@@ -76,6 +77,44 @@ def test_overlap_error(n: int, share: float, percent: float) -> None:
     found = overlaps(n, shared, 150)
     error = [result.intersection - shared for result in found]
     assert 100 * float(np.sqrt(np.mean(np.square(error)))) / n < percent
+
+
+@pytest.mark.parametrize(
+    "parts", [(70, 70, 30), (1400, 1400, 600), (2000, 2000, 0), (50, 5000, 1000), (200, 200, 1800)]
+)
+def test_overlap_intervals_cover_the_truth(parts: tuple[int, int, int]) -> None:
+    """At least nine times in ten: the ranges of small parts are wider than they must be."""
+    rng = np.random.default_rng((SEED, *parts))
+    only_a, only_b, both = (
+        draw(rng, n, 80) if n else np.zeros((80, hll.M), np.uint8) for n in parts
+    )
+    union = sum(parts)
+    truth = (union, parts[2], parts[0], parts[1], parts[2] / union)
+    covered = np.zeros(5)
+    for x, y, shared in zip(only_a, only_b, both, strict=True):
+        sketches = np.maximum(x, shared).tobytes(), np.maximum(y, shared).tobytes()
+        found, ranges = hll.overlap(*sketches), overlap_intervals(*sketches)
+        assert all(low <= one <= high for one, (low, high) in zip(found, ranges, strict=False))
+        covered += [low <= one <= high for one, (low, high) in zip(truth, ranges, strict=True)]
+    assert min(covered) >= 0.85 * 80
+
+
+@pytest.mark.parametrize("parts", [(0, 0, 0), (5, 0, 0), (0, 300, 0), (40, 60, 20), (2, 9, 9_000)])
+def test_the_union_is_that_of_the_merged_sketches(parts: tuple[int, int, int]) -> None:
+    rng = np.random.default_rng((SEED, *parts))
+    only_a, only_b, both = (draw(rng, n, 1)[0] if n else np.zeros(hll.M, np.uint8) for n in parts)
+    a, b = np.maximum(only_a, both).tobytes(), np.maximum(only_b, both).tobytes()
+    found, union = hll.overlap(a, b), hll.estimate(hll.merge(a, b))
+    assert found.union == union
+    assert found.intersection + found.only_a + found.only_b == pytest.approx(union)
+    assert overlap_intervals(a, b).union == hll.interval(union)
+
+
+def test_the_parts_of_a_full_union_have_any_size() -> None:
+    full = bytes([hll.MAX_RANK]) * hll.M
+    ranges = overlap_intervals(full, hll.from_pubkeys([bytes(32)], 8))
+    assert ranges.union[1] == ranges.intersection[1] == ranges.only_a[1] == np.inf
+    assert ranges.jaccard == (0.0, 1.0)
 
 
 def test_overlap_says_noise_where_there_is_next_to_nothing() -> None:

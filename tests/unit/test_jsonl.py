@@ -136,6 +136,34 @@ async def test_reasons_do_not_grow_with_the_file(store: SqliteStore) -> None:
     assert len(report.reasons) <= jsonl.REASONS_KEPT + 1
 
 
+@pytest.mark.parametrize("before", [jsonl.REASONS_KEPT, 3 * jsonl.REASONS_COUNTED])
+def test_the_most_frequent_reasons_are_reported_and_not_the_first(before: int) -> None:
+    tally = jsonl.ReasonTally()
+    for line in range(1, before + 1):
+        tally.add(f"rare {line}", line)
+    for line in range(before + 1, before + 11):
+        tally.add("late and frequent", line)
+    counts, lines = tally.most_frequent()
+    assert next(iter(counts.items())) == ("late and frequent", 10)
+    assert lines["late and frequent"] == before + 1
+    assert len(counts) == jsonl.REASONS_KEPT + 1
+    assert sum(counts.values()) == before + 10
+    assert list(counts)[-1] == jsonl.OTHER
+    assert set(lines) == set(counts)
+    assert tally.most_frequent() == (counts, lines)
+
+
+def test_memory_of_reasons_is_bounded() -> None:
+    tally = jsonl.ReasonTally()
+    for line in range(5 * jsonl.REASONS_COUNTED):
+        tally.add(f"rare {line}", line)
+        tally.add("common", line)
+        assert len(tally._counts) <= jsonl.REASONS_COUNTED
+    counts, lines = tally.most_frequent()
+    assert counts["common"] == 5 * jsonl.REASONS_COUNTED
+    assert lines["common"] == 0
+
+
 async def test_many_batches_and_progress(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -29,6 +30,25 @@ def test_xdg_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert paths.addresses_path() == tmp_path / "state/nostr-tally/agent.json"
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
     assert paths.addresses_path() == tmp_path / "run/nostr-tally/agent.json"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="XDG folders are Linux's")
+@pytest.mark.parametrize("is_file", [False, True])
+def test_a_wrong_runtime_folder_is_passed_over_in_silence(tmp_path: Path, is_file: bool) -> None:
+    """In a new process: platformdirs warns once in each."""
+    wrong = tmp_path / "run"
+    if is_file:
+        wrong.touch()
+    else:
+        wrong.mkdir(0o755)
+        wrong.chmod(0o755)
+    shown = subprocess.run(
+        [sys.executable, "-c", "from nostr_client import paths; print(paths.addresses_path())"],
+        env=os.environ | {"XDG_RUNTIME_DIR": str(wrong)},
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert shown.stderr == ""
+    assert shown.stdout.strip() == str(tmp_path / "state/nostr-tally/agent.json")
 
 
 def test_the_users_own_store_wins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -90,23 +90,24 @@ class MemorySocket(WebSocket):
         for text in self._under_way.popleft() if self._under_way else ():
             self._frames.put_nowait(text)
 
-    async def receive(self) -> str | bytes:
+    async def receive(self) -> bytes:
         """The next frame. Raises NetworkError at the end, ProtocolError for one that is too big."""
         text = await self._frames.get()
         if text is None:
             raise NetworkError("the relay closed the connection (1006)", relay=self._url)
-        if len(text) > self._most:
+        data = text.encode()
+        if len(data) > self._most:
             raise ProtocolError(f"a frame of more than {self._most} bytes", relay=self._url)
-        self.bytes_received += len(text)
+        self.bytes_received += len(data)
         self._line.was_read(text)
-        return text
+        return data
 
     async def send(self, *texts: str) -> None:
         """Hand frames to the relay."""
         for text in texts:
             if self._closed or not self._host.reachable:
                 raise NetworkError("sending: the connection is gone", relay=self._url)
-            self.bytes_sent += len(text)
+            self.bytes_sent += len(text.encode())
             self._line.receive(text)
 
     async def ping(self, timeout: float) -> None:

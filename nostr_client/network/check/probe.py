@@ -403,8 +403,8 @@ class Probe:
         ]
 
 
-def _read(data: str | bytes) -> _Frame:
-    text = data if isinstance(data, str) else data.decode("utf-8", "replace")
+def _read(data: bytes) -> _Frame:
+    text = data.decode("utf-8", "replace")
     label = ""
     with suppress(ValueError, IndexError, TypeError, RecursionError):
         label = str(json.loads(text[:200].partition(",")[0].rstrip("]") + "]")[0])

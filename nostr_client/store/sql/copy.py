@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from nostr_client.errors import InvalidInput, StoreError, StoreFull
+from nostr_client.new_file import check_free, new_file
 from nostr_client.store.connect import create_private, file_uri
 from nostr_client.store.faults import store_error
 from nostr_client.store.migrate import check_current
-from nostr_client.store.new_file import check_free, new_file
 from nostr_client.store.schema import STORE
 from nostr_client.store.search import ENCRYPTED
 from nostr_client.store.sql.functions import add_functions
@@ -256,13 +256,25 @@ def read_back(path: Path) -> Iterator[bytes]:
     Raises InvalidInput for any other file.
     """
     columns = _EVENT_COLUMNS.split(", ")
+    with _opened_copy(path) as conn:
+        rows = conn.execute(f"SELECT {_EVENT_COLUMNS} FROM events ORDER BY created_ts, id")
+        while found := rows.fetchmany(_ROWS):
+            yield from (_line(dict(zip(columns, row, strict=True))) for row in found)
+
+
+def count_back(path: Path) -> int:
+    """Return how many events `read_back` yields. Raises as `read_back`."""
+    with _opened_copy(path) as conn:
+        return int(conn.execute("SELECT count(*) FROM events").fetchone()[0])
+
+
+@contextmanager
+def _opened_copy(path: Path) -> Iterator[sqlite3.Connection]:
+    # An import reads in several threads, one at a time.
     uri = file_uri(path, "ro")
-    # an import reads in several threads, one at a time
     with closing(sqlite3.connect(uri, uri=True, check_same_thread=False)) as conn:
         try:
-            rows = conn.execute(f"SELECT {_EVENT_COLUMNS} FROM events ORDER BY created_ts, id")
-            while found := rows.fetchmany(_ROWS):
-                yield from (_line(dict(zip(columns, row, strict=True))) for row in found)
+            yield conn
         except sqlite3.Error as error:
             what = f"{path} is no copy that `store export --format sqlite` made, or is damaged"
             raise InvalidInput(f"{what}: {error}") from error

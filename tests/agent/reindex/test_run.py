@@ -305,7 +305,7 @@ async def test_a_cancelled_rebuild_leaves_nothing(
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert not list((tmp_path / "out").rglob("*.tmp"))
+    assert not list((tmp_path / "out").rglob("*.part*"))
     assert not list((tmp_path / "out").rglob("rows"))
 
 

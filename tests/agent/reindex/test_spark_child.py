@@ -111,7 +111,7 @@ def alive(pid: int) -> bool:
 def leftovers(folder: Path) -> list[str]:
     names = [path.name for path in (folder / "out").rglob("*")]
     half = ("index.db", PREFIX)
-    return [name for name in names if name.startswith(half) or name.endswith(".tmp")]
+    return [name for name in names if name.startswith(half) or name.endswith(".part")]
 
 
 def kept_apart(out: Path, below: set[int]) -> bool:

@@ -9,7 +9,7 @@ import pytest
 
 from nostr_client.errors import InvalidInput
 from nostr_client.store import event_lines as module
-from nostr_client.store.event_lines import is_gzip, joined, read_lines, unpacked
+from nostr_client.store.event_lines import JoinedLines, is_gzip, read_lines, unpacked
 
 PLAIN = b"".join(b"line %d\n" % n for n in range(5_000))
 
@@ -30,13 +30,13 @@ def test_lines_are_split_at_newlines_alone_and_long_ones_are_cut(
 
 
 def test_files_are_joined_even_when_a_last_line_does_not_end() -> None:
-    stream = joined([io.BytesIO(b"a\nb"), io.BytesIO(b""), io.BytesIO(b"c\n")])
+    stream = JoinedLines([io.BytesIO(b"a\nb"), io.BytesIO(b""), io.BytesIO(b"c\n")])
     assert [line.text for part in read_lines(stream, 5) for line in part] == [b"a", b"b", b"c"]
 
 
 def test_a_byte_order_mark_is_no_part_of_a_file_and_none_elsewhere_is_dropped() -> None:
     mark = b"\xef\xbb\xbf"
-    stream = joined([file(mark + b"a\n" + mark + b"b"), file(mark), file(mark + b"\nc\n")])
+    stream = JoinedLines([file(mark + b"a\n" + mark + b"b"), file(mark), file(mark + b"\nc\n")])
     assert [line.text for part in read_lines(stream, 5) for line in part] == [
         b"a",
         mark + b"b",
@@ -46,7 +46,7 @@ def test_a_byte_order_mark_is_no_part_of_a_file_and_none_elsewhere_is_dropped() 
 
 def test_what_is_gzipped_is_read_as_what_is_not() -> None:
     packed = file(gzip.compress(PLAIN[:20_000]) + gzip.compress(PLAIN[20_000:]))
-    stream = joined([unpacked(packed), unpacked(file(b"more"))])
+    stream = JoinedLines([unpacked(packed), unpacked(file(b"more"))])
     read = [line.text for chunk in read_lines(stream, 64) for line in chunk]
     assert read == [*PLAIN.splitlines(), b"more"]
 

@@ -26,7 +26,7 @@ ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELEC
 LONG_CALL = "SELECT instr(hex(zeroblob(4000000)), hex(zeroblob(2000000)) || '1')"
 """One step of SQLite's machine that takes minutes."""
 
-posix = pytest.mark.skipif(sys.platform == "win32", reason="no signal to one thread")
+posix = pytest.mark.posix("a signal to one thread")
 
 
 def press_ctrl_c() -> None:

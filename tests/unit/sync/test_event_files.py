@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import os
 import subprocess
 import sys
-from contextlib import aclosing
+import threading
+from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -26,6 +28,7 @@ from tests.conformance.store_events import make
 from tests.conftest import shared_path
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from nostr_client.codecs.event import Event
@@ -230,6 +233,50 @@ def test_several_files_of_several_forms_are_one_import(tmp_path: Path) -> None:
             write(event)
     with opened([tmp_path / name for name in NAMES[:4]]) as lines:
         assert len(list(iter(lines.readline, b""))) == 4
+
+
+async def test_progress_ends_at_the_size_of_the_files(
+    store: Path, held: list[Event], tmp_path: Path
+) -> None:
+    """Of each form, and of all together; a packed or counted file has a position on the way."""
+    paths = [tmp_path / name for name in NAMES]
+    for path in paths:
+        words = ["store", "export", str(path), "--store", str(store)]
+        assert await asyncio.to_thread(run, words) == 0
+    for given in (*([path] for path in paths), paths):
+        seen: list[int] = []
+        with opened(given) as lines:
+            async with await SqliteStore.open(":memory:") as other:
+                await import_jsonl(other, lines, lambda *_: seen.append(lines.position()))  # noqa: B023
+            assert lines.size == sum(map(bytes_on_disk, given))
+        assert seen == sorted(seen)
+        assert seen[-1] == lines.size
+        assert len(set(seen)) > 4, given
+        assert any(0.2 < one / lines.size < 0.8 for one in seen), given
+
+
+def bytes_on_disk(path: Path) -> int:
+    files = path.rglob("*.parquet") if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files)
+
+
+@pytest.mark.posix("os.mkfifo")
+def test_a_pipe_has_no_size(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pipe_of(pipe, b"one\n"), opened([pipe]) as lines:
+        assert lines.size is None
+        assert lines.readline() == b"one\n"
+        assert lines.position() == 0
+
+
+@contextmanager
+def pipe_of(pipe: Path, data: bytes) -> Iterator[None]:
+    """Write to a named pipe while the block runs; opening one waits for the other end."""
+    writing = threading.Thread(target=pipe.write_bytes, args=(data,))
+    writing.start()
+    yield
+    writing.join()
 
 
 def test_the_name_says_the_form() -> None:
