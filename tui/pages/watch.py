@@ -9,7 +9,7 @@ from textual.widgets import Static
 
 from nostr_client.codecs import nip19
 from tui import format
-from tui.pages.layout import watch_tables
+from tui.pages.layout import FRAME_LINES, watch_tables
 from tui.pages.watch_number import WatchNumber
 from tui.pages.watched import WatchedPage
 from tui.widgets import claims, people
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from textual.widget import Widget
 
     from agent.api.schema import CountReport, People, Person, WatchHistory, WeighedClaim
+    from tui.pages.layout import WatchTables
     from tui.widgets.plot import HistoryPlot
 
 MOST_PEOPLE: Final = 500
@@ -99,15 +100,29 @@ class WatchPage(WatchedPage):
         self._place()
 
     def _place(self) -> None:
-        """Show both tables where there is room, else one; the plot gets what is left over."""
+        """Show both tables where there is room, else one; number and plot get what is left over.
+
+        The last table gives way where the facts beside the plot need more lines.
+        """
         tables = {name: self.query_one(f"#{name}", Grid) for name in ("claims", "people")}
         rows = (max(NO_ROWS, len(grid.keys)) for grid in tables.values())
         placed = watch_tables(*self.app.size, *rows, shows_people=self._shows_people)
         for (name, grid), lines in zip(tables.items(), placed, strict=True):
             for one in (grid, self.query_one(f"#no-{name}")):
                 one.display = one.display and lines != 0
-                one.styles.height = "1fr" if lines is None else lines
-        self.query_one("#beyond").display = placed.people != 0 and bool(self._found)
+                one.styles.height = lines if name == "claims" and placed.people != 0 else "1fr"
+        beyond = self.query_one("#beyond", Static)
+        beyond.display = placed.people != 0 and bool(self._found)
+        self._place_top(placed, beyond)
+
+    def _place_top(self, placed: WatchTables, beyond: Static) -> None:
+        """Give number and plot the lines that the tables leave; without a plot, the least."""
+        top, (width, height) = self.query_one("#top"), self.app.size
+        if None in placed:
+            top.styles.clear_rule("height")
+            return
+        text = -(-len(str(beyond.content)) // max(1, width - 4)) if beyond.display else 0
+        top.styles.height = height - FRAME_LINES - sum(filter(None, placed)) - min(3, text)
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """The table that has the keys is the one that actions are about."""
