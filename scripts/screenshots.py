@@ -30,7 +30,7 @@ WIDTH: Final = 140
 PATIENCE_S: Final = 120
 PICTURES: Final = {
     "overview": (26, ("1",)),
-    "watch": (28, ("1", "home", "enter", "h")),
+    "watch": (36, ("1", "home", "enter", "h")),
     "relays": (20, ("2", "home", "down")),
     "syncs": (16, ("3",)),
     "counters": (22, ("4",)),

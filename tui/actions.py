@@ -98,7 +98,7 @@ ACTIONS: Final = (
         "watch people",
         "p",
         "People",
-        "Show who did what in place of the relays, or the relays again.",
+        "Go to who did what, or to the relays again; few lines show one of them.",
         watches.people,
         W,
         footer=64,

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from agent.api import schema
     from agent.api.client import AgentClient
     from tui.host import Action, Brings
-    from tui.link import Locate
+    from tui.link import StartedAgent
     from tui.settings import TuiSettings
 
 T = TypeVar("T")
@@ -117,11 +117,13 @@ class TallyApp(App[None]):
         theme: str = "tally-dark",
         brings: Brings = "",
         settings: Path | None = None,
-        own_agent: Callable[[], Awaitable[Locate]] | None = None,
+        own_agent: Callable[[], Awaitable[StartedAgent]] | None = None,
+        notes: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         """`locate` gives the agent's URL and token, or raises NetworkError while there is none.
 
-        `own_agent` starts an agent and gives its `locate`; None: no agent may be started.
+        `own_agent` starts an agent; None: no agent may be started.
+        `notes`: what to say about the start of the agent, once it answers.
         `settings`: the file that remembers the layout; None: nothing is remembered.
         `brings`: what was started with this application, and is waited for.
         """
@@ -149,12 +151,16 @@ class TallyApp(App[None]):
         """When somebody last looked before this session."""
         self._noted_at = now()
         self._own_agent = own_agent
+        self._notes = notes
         self._has_digest = False
         self._changed: set[str] = set()
         self._last_error_at: dict[str, float] = {}
         """When each page last reported an error by itself."""
         self._drawn_at = 0.0
         self.waiting = False
+        self._stands = False
+        self._end_code: int | None = None
+        """The exit code of an end that was asked for."""
         self.key_queue = KeyQueue(self, super().on_event)
         self.link = Link(
             self.model,
@@ -170,6 +176,18 @@ class TallyApp(App[None]):
         self.set_class(self.glyphs is ASCII, "-ascii")
         self.set_interval(TICK_S, self._tick)
         start(self, self.link.run)
+        self.call_after_refresh(self._stand)
+
+    def end(self, code: int) -> None:
+        """Leave with this exit code, once the first page stands: Textual cannot give it up."""
+        self._end_code = code
+        if self._stands or not self.is_running:
+            self.exit(None, code)
+
+    def _stand(self) -> None:
+        self._stands = True
+        if self._end_code is not None:
+            self.exit(None, self._end_code)
 
     def get_css_variables(self) -> dict[str, str]:
         """The colours of the theme, each made legible."""
@@ -196,10 +214,18 @@ class TallyApp(App[None]):
         self._changed |= changed
         if "watches" in changed:
             self._greet()
+        if "status" in changed:
+            self._report_start()
         if not self.waiting:
             self.waiting = True
             passed = time.monotonic() - self._drawn_at
             self.set_timer(max(0.001, 1 / REDRAWS_A_SECOND - passed), self._draw)
+
+    def _report_start(self) -> None:
+        """Say once what is to say about the start of the agent, which answers now."""
+        notes, self._notes = self._notes, tuple
+        for text in notes():
+            self.report(text)
 
     def _draw(self) -> None:
         changed, self._changed, self.waiting = self._changed, set(), False
@@ -383,7 +409,9 @@ class TallyApp(App[None]):
         self.brings = "agent"
         self.redraw()
         try:
-            self.link.use(await self._own_agent())
+            started = await self._own_agent()
+            self._notes = started.notes
+            self.link.use(started.locate)
             async with asyncio.timeout(BRING_S):
                 await self.link.until_reached()
         except NetworkError:

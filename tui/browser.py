@@ -183,7 +183,9 @@ async def serve(
     try:
         listener = socket.create_server(("127.0.0.1", port))
     except OSError as error:
-        raise NetworkError(f"port {port} cannot be listened on: {error}") from error
+        raise NetworkError(
+            f"cannot listen on port {port}: {error.strerror}; --port 0 takes a free one"
+        ) from error
     secret, port = secrets.token_urlsafe(32), listener.getsockname()[1]
     browser = Browser(command, secret, port, secrets.token_urlsafe(16))
     runner = web.AppRunner(browser.application(), access_log=None, shutdown_timeout=CLOSE_S)

@@ -10,7 +10,7 @@ import sys
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,14 +18,13 @@ from nostr_client import __version__
 from nostr_client.cli.entry import run_command
 from nostr_client.cli.parameters import UserPath
 from nostr_client.paths import tui_path
+from tui.ending import TERMINATED, Ending
+from tui.link import StartedAgent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tui.app import TallyApp
     from tui.embedded_agent import EmbeddedAgent
-
-TERMINATED: Final = 143
+    from tui.link import Locate
 
 
 def _known_theme(ctx: click.Context, param: click.Parameter, name: str) -> str:
@@ -105,13 +104,13 @@ async def _run(given: dict[str, Any]) -> int:
         if given["serve"]:
             return await _serve(given, brought)
         app = _app(given, brought, stack)
-        _on_end(lambda: app.exit(None, TERMINATED))
+        Ending(asyncio.get_running_loop(), partial(app.end, TERMINATED)).watch()
         gc.freeze()  # modules never die: a full collection would look at them between two frames
         await app.run_async()
     return app.return_code or 0
 
 
-def _locate(given: dict[str, Any]) -> Callable[[], tuple[str, str]]:
+def _locate(given: dict[str, Any]) -> Locate:
     from agent.api.address import reach
 
     return lambda: reach(given["api"], given["token_file"], read_only=given["read_only"])
@@ -128,19 +127,17 @@ async def _brought(stack: AsyncExitStack, *, demo: bool, read_only: bool) -> Emb
     return await stack.enter_async_context(process)
 
 
-async def _own_agent(
-    stack: AsyncExitStack, locate: Callable[[], tuple[str, str]]
-) -> Callable[[], tuple[str, str]]:
+async def _own_agent(stack: AsyncExitStack, locate: Locate) -> StartedAgent:
     """Start an agent that ends with `stack`; or find by `locate` the one that runs by now.
 
     Raises NetworkError, with the agent's reason, as soon as an agent that was started ends.
     """
     brought = await _brought(stack, demo=False, read_only=False)
     if brought is None:
-        return locate
+        return StartedAgent(locate)
     with suppress(TimeoutError):  # a slow one may still come: the caller waits for it
         await brought.place()
-    return brought.locate
+    return StartedAgent(brought.locate, brought.notes)
 
 
 async def _serve(given: dict[str, Any], brought: EmbeddedAgent | None) -> int:
@@ -150,10 +147,13 @@ async def _serve(given: dict[str, Any], brought: EmbeddedAgent | None) -> int:
     where = (given["api"], given["token_file"])
     if brought is not None:
         where = await brought.place()
+        for note in brought.notes():
+            click.echo(note, err=True)
     else:
         _locate(given)()  # a missing agent is reported here, not in the browser
     until = asyncio.Event()
-    _on_end(until.set, signal.SIGINT)
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, until.set)
     click.echo("open this address on this machine; Ctrl-C ends", err=True)
     await serve(_command(given, *where), given["port"], click.echo, until)
     return 0
@@ -178,6 +178,7 @@ def _app(
     is_free = brought is None and not (given["api"] or given["token_file"] or _is_tab())
     return TallyApp(
         _locate(given) if brought is None else brought.locate,
+        notes=tuple if brought is None else brought.notes,
         brings="" if brought is None else "demo" if given["demo"] else "agent",
         read_only=given["read_only"],
         ascii_only=given["ascii_only"] or not (_is_tab() or speaks_unicode(os.environ)),
@@ -188,12 +189,6 @@ def _app(
         else None,
         theme=given["theme"],
     )
-
-
-def _on_end(do: Callable[[], None], *more: signal.Signals) -> None:
-    """End in order at a signal: the terminal is left as it was, children are ended."""
-    for number in (signal.SIGTERM, signal.SIGHUP, *more):
-        asyncio.get_running_loop().add_signal_handler(number, do)
 
 
 def main() -> None:

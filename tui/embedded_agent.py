@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 from contextlib import asynccontextmanager, suppress
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final, Literal
 
 import msgspec
 
@@ -21,11 +21,14 @@ if TYPE_CHECKING:
 STOP_S: Final = 8.0
 """How long it may take to close its store in order."""
 
+MOST_TALK: Final = 64 * 1024
+"""Bytes of what it writes to stderr that are read."""
+
 START_S: Final = 60.0
 """How long it may take until it can be talked to."""
 
 DEMO: Final = ("-m", "agent", "demo", "--until-eof")
-OWN: Final = ("-m", "agent", "run", "--until-eof", "--set", "service.log=warning")
+OWN: Final = ("-m", "agent", "run", "--until-eof", "--json", "--set", "service.log=warning")
 
 
 class _Place(msgspec.Struct):
@@ -34,6 +37,22 @@ class _Place(msgspec.Struct):
     api: str
     token: str
     read_token: str
+
+
+class AddressInUse(msgspec.Struct):
+    """The line of its log by which an agent reports that it listens elsewhere than configured."""
+
+    key: str
+    address: str
+    instead: str
+    event: Literal["address_in_use"]
+
+    @property
+    def text(self) -> str:
+        """What happened, for people."""
+        what = "API" if self.key == "api.listen" else "local relay"
+        used = f"another program uses {self.address}"
+        return f"{used}: the agent's {what} listens on {self.instead}"
 
 
 class EmbeddedAgent:
@@ -89,8 +108,19 @@ class EmbeddedAgent:
                 return found.api, found.file(read_only=self._read_only)
         raise NetworkError("the agent is starting")
 
+    def notes(self) -> list[str]:
+        """Where it listens instead of an address that another program uses, in sentences."""
+        found = []
+        for line in self._written().splitlines():
+            with suppress(msgspec.MsgspecError):
+                found.append(msgspec.json.decode(line, type=AddressInUse).text)
+        return found
+
+    def _written(self) -> str:
+        return os.pread(self._talk.fileno(), MOST_TALK, 0).decode("utf-8", "replace")
+
     def _last_words(self) -> str:
-        text = os.pread(self._talk.fileno(), 64 * 1024, 0).decode("utf-8", "replace")
+        text = self._written()
         return (text.strip().splitlines() or [f"code {self.process.returncode}"])[-1]
 
     async def stop(self) -> None:

@@ -120,6 +120,14 @@ def ahead(span: float, since: float | None, now: float) -> str:
     return f"in {left}" if since is not None and since + span > now else UNKNOWN
 
 
+def begun(since: float | None, width: int, glyphs: Glyphs = UNICODE) -> str:
+    """Since when something is counted, for a line that needs more numbers; ? before the first."""
+    if since is None:
+        return UNKNOWN
+    at = display.moment(since, "%H:%M", None)
+    return text if len(text := f"since {at}") <= width else f"{at}{glyphs.dash}"
+
+
 def within(found: Within | None, glyphs: Glyphs = UNICODE) -> str:
     """How many people of a web of trust are in a number, and how sure that is; nothing for None."""
     if found is None:

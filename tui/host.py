@@ -109,7 +109,7 @@ class WatchView(Protocol):
         """Plot the span of time named, else the next one."""
 
     def toggle_people(self) -> None:
-        """Show people in place of the relays, or the relays again."""
+        """Go to the people, or to the relays again; a small terminal shows one of them."""
 
     @property
     def person(self) -> str:

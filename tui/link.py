@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from nostr_client.errors import NetworkError, NostrTallyError
 
@@ -20,6 +20,14 @@ T = TypeVar("T")
 
 Locate = Callable[[], tuple[str, str]]
 """Gives the agent's URL and token, or raises NetworkError while there is none."""
+
+
+class StartedAgent(NamedTuple):
+    """An agent that this application started: how to find it, and what to say about its start."""
+
+    locate: Locate
+    notes: Callable[[], Sequence[str]] = tuple
+
 
 DELAYS_S: Final = (0.2, 0.5, 1.0, 2.0)
 """Between tries; the last one for as long as it takes: the agent is on this machine."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -12,13 +14,16 @@ from agent.service.supervision import end_with_stdin
 from nostr_client.cli.entry import FAILURE, OK, USAGE
 from nostr_client.cli.output import json_option, once_option, say, until_eof_option
 from nostr_client.cli.place import store_option
-from nostr_client.errors import NetworkError
+from nostr_client.errors import InvalidInput, NetworkError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from agent.config import Draft
+
+ADDRESS_IN_USE: Final = "address_in_use"
+"""The line of the log that reports which address replaces one that is in use."""
 
 SWITCH_S = 0.0005
 """How long a thread may keep the GIL while another wants it: the loop shares it with the store."""
@@ -42,7 +47,8 @@ def run(
 ) -> None:
     """Run the agent until SIGTERM or Ctrl-C; SIGHUP reads the configuration again.
 
-    With --once it does what is due, and ends: for cron.
+    With --once it does what is due, and ends: for cron. With --until-eof it listens on a free port
+    instead of one that another program uses, and logs which.
 
     Logs go to stderr: key=value on a terminal, JSON otherwise and with --json.
     """
@@ -57,6 +63,7 @@ def run(
     if until_eof:
         end_with_stdin()
     try:
+        given += _elsewhere(config, tuple(given)) if until_eof else ()
         ctx.exit(_run(config, tuple(given), once=once))
     except NetworkError as error:  # an address in use: 3 says that no agent is running
         raise click.ClickException(f"{error}; {_instead(error)}") from error
@@ -78,6 +85,29 @@ def _instead(error: NetworkError) -> str:
         return elsewhere
     there = f"an agent runs there already, process {found[1].pid}: nostr-agent status"
     return f"{there}; for a second one, with another store, {elsewhere}"
+
+
+def _elsewhere(config: Path | None, settings: tuple[str, ...]) -> list[str]:
+    """Settings with a free port for each address of the configuration that is in use.
+
+    Raises InvalidConfig, InvalidInput.
+    """
+    from agent.log import Log
+    from agent.relay.listen import free_address
+
+    read = ConfigReader(config, settings).read().config
+    sections = {"api": read.api.listen} | (
+        {"relay": read.relay.listen} if read.relay.enabled else {}
+    )
+    found = []
+    for section, address in sections.items():
+        with suppress(InvalidInput):  # later reported with all other mistakes
+            free = free_address(address)
+            if free is not None:
+                log = Log(time.time, level=read.service.log, style=read.service.log_format)
+                log.warning(ADDRESS_IN_USE, key=f"{section}.listen", address=address, instead=free)
+                found.append(f"{section}.listen={free}")
+    return found
 
 
 def _run(config: Path | None, settings: tuple[str, ...], *, once: bool) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import socket
 import ssl
@@ -79,9 +80,11 @@ def normal_urls(urls: Iterable[str]) -> list[str]:
 class CannotListen(NetworkError):
     """An address cannot be listened on; mostly another program does."""
 
-    def __init__(self, host: str, port: int, reason: object) -> None:
+    def __init__(self, host: str, port: int, error: Exception) -> None:
+        reason = error.strerror if isinstance(error, OSError) else error
         super().__init__(f"cannot listen on {host}:{port}: {reason}")
         self.port = port
+        self.is_in_use = getattr(error, "errno", None) == errno.EADDRINUSE
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -90,8 +93,24 @@ def bind(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except (OSError, OverflowError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise CannotListen(host, port, reason) from error
+        raise CannotListen(host, port, error) from error
+
+
+def free_address(address: str) -> str | None:
+    """Return an address of the same host with a free port where `address` is in use; else None.
+
+    Raises InvalidInput.
+    """
+    host, port = parse_address(address)
+    try:
+        bind(host, port).close()
+    except CannotListen as error:
+        if not error.is_in_use:
+            return None
+        with bind(host, 0) as free:
+            port = free.getsockname()[1]
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return None
 
 
 def tls_context(access: RelayAccess) -> ssl.SSLContext | None:

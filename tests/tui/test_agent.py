@@ -70,7 +70,9 @@ async def test_every_reaction_moves_the_number(tmp_path: Path) -> None:
         await tui.go("watch")
         for n in range(1, REACTIONS + 1):
             await pool.publish(reaction(n, NOTE), [relay.url])
-            await tui.until(lambda n=n: tui.app.screen.query_one("#digits").value == str(n))
+            await tui.until(
+                lambda n=n: tui.app.screen.query_one("#digits").value in (str(n), f"≈{n}")
+            )
 
 
 async def start(folder: Path) -> asyncio.subprocess.Process:
@@ -142,15 +144,44 @@ async def test_an_agent_of_our_own_lives_as_long_as_we_do(
 async def test_an_agent_of_our_own_that_ends_at_once_is_reported_with_its_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Here another program has its port; the form reports that, and nobody waits for a minute."""
+    """Here its configuration is wrong; the form reports that, and nobody waits for a minute."""
+    (tmp_path / "agent.toml").write_text('[api]\nlisten = "nowhere"\n')
+    monkeypatch.setenv("NOSTR_AGENT_CONFIG", str(tmp_path / "agent.toml"))
+    async with AsyncExitStack() as stack:
+        with pytest.raises(NetworkError, match=r"has ended: .*api\.listen"):
+            await _own_agent(stack, Mock())
+
+
+@pytest.mark.parametrize("key", ["api", "relay"])
+async def test_an_agent_of_our_own_takes_another_port_than_one_in_use_and_says_which(
+    key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = {"api": "relay", "relay": "api"}[key]
     with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
         (tmp_path / "agent.toml").write_text(
-            f'[api]\nlisten = "127.0.0.1:{taken.getsockname()[1]}"\n[store]\npath = "events.db"\n'
+            f'[{key}]\nlisten = "{address}"\n[{other}]\nlisten = "127.0.0.1:0"\n'
+            f'[service]\nlog_format = "text"\n[store]\npath = "{tmp_path / "events.db"}"\n'
         )
         monkeypatch.setenv("NOSTR_AGENT_CONFIG", str(tmp_path / "agent.toml"))
         async with AsyncExitStack() as stack:
-            with pytest.raises(NetworkError, match=r"has ended: .*Address already in use"):
-                await _own_agent(stack, Mock())
+            started = await _own_agent(stack, Mock())
+            (note,) = started.notes()
+            async with driving(started.locate, notes=started.notes, patience=PATIENCE) as tui:
+                await tui.until(lambda: f"another program uses {address}" in tui.text())
+                assert tui.app.messages[0].endswith(note)
+                status = tui.app.model.status
+                assert status is not None
+                url = status.relay_url if key == "relay" else started.locate()[0]
+    assert address in note
+    assert note.endswith(url.split("//")[1])
+
+
+async def test_a_start_without_a_port_in_use_says_nothing() -> None:
+    with TemporaryFile() as said, TemporaryFile() as talk:
+        talk.write(b'{"event":"not_published"}\nno JSON\n{"event":"address_in_use"}\n')
+        talk.flush()
+        assert EmbeddedAgent(Mock(returncode=None), said, talk).notes() == []
 
 
 @pytest.mark.parametrize(("read_only", "token"), [(True, "reads"), (False, "manages")])

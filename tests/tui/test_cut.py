@@ -135,5 +135,5 @@ async def test_every_title_of_a_column_has_room_and_its_sign(
             for grid in filter(is_seen, tui.app.screen.query(Grid)):
                 for column, _, width in grid.placed():
                     assert len(column.title) <= width, (grid.id, column)
-                    grid.marked, grid.sign = column.key, UNICODE.down
+                    grid.marked, grid.falls = column.key, True
                     assert UNICODE.down in grid.render_line(0).text, (grid.id, column)

@@ -10,6 +10,7 @@ from nostr_client.errors import NetworkError
 from tests.tui import world
 from tests.tui.backend import TOKEN
 from tests.tui.driving import driving
+from tui.link import StartedAgent
 
 if TYPE_CHECKING:
     from tests.tui.backend import Recorded, Served
@@ -26,7 +27,7 @@ async def test_two_keys_beside_the_paste_start_an_agent_and_a_watch(
 
     async def own_agent() -> object:
         started.append("agent")
-        return lambda: (api.api.url, TOKEN)
+        return StartedAgent(lambda: (api.api.url, TOKEN), lambda: ["it listens on port 5"])
 
     async with driving(nowhere, (80, 24), live=False, own_agent=own_agent) as tui:
         await tui.until(lambda: "No agent is running." in tui.text())
@@ -38,6 +39,9 @@ async def test_two_keys_beside_the_paste_start_an_agent_and_a_watch(
         await tui.until(lambda: ("add_watch", "followers-npub-0uf63m") in agent.asked)
         await tui.until(lambda: len(tui.app.screen_stack) == 1)
         await tui.until(lambda: "followers-npub-0uf63m" in tui.grid("#watches").keys)
+        assert [text.split(" ", 1)[1] for text in tui.app.messages if "port 5" in text] == [
+            "it listens on port 5"
+        ]
     assert started == ["agent"]
 
 

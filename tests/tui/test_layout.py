@@ -16,7 +16,14 @@ from agent.api import schema
 from tests.tui import world
 from tests.tui.driving import ALL_SIZES, driving
 from tui.pages import overview, panels
-from tui.pages.layout import LEAST_CELLS, LEAST_OTHER, OF_WATCH, PANELS, placing
+from tui.pages.layout import (
+    LEAST_CELLS,
+    LEAST_OTHER,
+    OF_WATCH,
+    PANELS,
+    placing,
+    watch_tables,
+)
 from tui.pages.watch_rows import GROUPS, HEAD, SORTS, STATES, groups_of, has_state, listed, rows_of
 from tui.settings import TuiSettings, load, save
 
@@ -69,6 +76,50 @@ async def test_a_large_screen_is_filled(
         assert len(blank) <= 2, tui.text()
         for title in ("People: fiatjaf-followers", "Alerts", "Relays", "Syncs", "last 1d"):
             assert title in tui.text()
+
+
+@given(
+    width=st.integers(60, 300),
+    height=st.integers(24, 100),
+    relays=st.integers(0, 60),
+    people=st.integers(0, 500),
+    shows_people=st.booleans(),
+)
+def test_the_tables_of_a_watch_fit_and_are_whole_where_there_is_room(
+    width: int, height: int, relays: int, people: int, *, shows_people: bool
+) -> None:
+    found = watch_tables(width, height, relays, people, shows_people=shows_people)
+    fixed = [lines for lines in found if lines is not None]
+    assert all(lines >= 0 for lines in fixed)
+    assert sum(fixed) <= height - 3 - (15 if height >= 28 else 10)
+    if height >= 36:
+        assert 0 not in found
+        assert found.relays == relays + 1 or relays + 1 > height - 3 - 15 - 6
+    else:
+        assert found[not shows_people] == 0
+
+
+@pytest.mark.parametrize("size", ALL_SIZES, ids=str)
+async def test_a_watch_fills_the_screen(
+    size: tuple[int, int], api: Served, agent: Recorded
+) -> None:
+    async with driving(api.api.url, size) as tui:
+        await tui.press("enter")
+        lines = tui.text().splitlines()
+        assert sum(not line.strip() for line in lines) <= 2, tui.text()
+        plot = tui.app.screen.query_one("#plot")
+        assert plot.size.height >= size[1] // 3
+        for relay in world.CLAIMS:
+            assert relay.relay.removeprefix("wss://") in tui.text()
+        assert ("Ada (npub1" in tui.text()) == (size[1] >= 36)
+        await tui.press("p")
+        assert "Ada (npub1" in tui.text()
+        assert tui.app.watch_page.person
+        await tui.press("p")
+        assert not tui.app.watch_page.person
+        if size[1] >= 36:
+            await tui.press("tab")
+            assert tui.app.watch_page.person
 
 
 NESTED = b'{"x":' + b"[" * 5_000

@@ -24,7 +24,8 @@ from agent.api.schema import (
     Within,
 )
 from agent.specs import SyncSpec
-from nostr_client.codecs.nip19 import EventPointer
+from nostr_client.codecs.nip19 import Address, EventPointer, Profile
+from nostr_client.count.queries import canonical
 from nostr_client.errors import InvalidInput
 from nostr_client.sync.report import SyncStatus
 from tests.tui import world
@@ -235,7 +236,8 @@ NEVENT = EventPointer(world.EVENT, (world.NOS,), world.PUBKEY, 1).encode()
         (world.NPUB, "person", ("followers", "zaps")),
         (f"  nostr:{world.NPUB}\n", "person", ("followers", "zaps")),
         (f"https://njump.me/{world.NPUB}?x=1", "person", ("followers", "zaps")),
-        (world.EVENT.upper(), "event id", "reactions"),
+        (world.EVENT.upper(), "64 digits, a key or an event", "reactions"),
+        (world.EVENT, "64 digits, a key or an event", "followers"),
         (NEVENT, "event", "reactions"),
         ('{"kinds":[1],"#t":["nostr"]}', "filter", ()),
         ('["REQ","x",{"kinds":[1]},{"kinds":[6]}]', "2 filters", ()),
@@ -244,8 +246,45 @@ NEVENT = EventPointer(world.EVENT, (world.NOS,), world.PUBKEY, 1).encode()
 def test_what_people_paste(text: str, what: str, queries: tuple[str, ...] | str) -> None:
     found = read(text)
     assert found.what == what
-    assert found.queries == queries or queries in found.queries
-    assert bool(found.filters) is not bool(found.target)
+    asked = tuple(one.query for one in found.questions)
+    assert asked == queries or queries in asked
+    assert bool(found.filters) is not bool(found.questions)
+    assert all(one.target for one in found.questions)
+    assert not found.note
+
+
+def test_digits_are_asked_about_as_a_key_and_as_an_event() -> None:
+    """64 digits do not show which they are: each question has a target that says it."""
+    found = {one.label: one for one in read(world.EVENT).questions}
+    assert len(found) == len(read(world.EVENT).questions)
+    for label, one in found.items():
+        kind = "key" if one.target.startswith("npub1") else "event"
+        assert label.endswith(kind)
+        assert canonical(one.query, one.target).target == world.EVENT
+    assert canonical("zaps", found["zaps, if it is a key"].target).filters[0].tags[0][0] == "#p"
+    assert canonical("zaps", found["zaps, if it is an event"].target).filters[0].tags[0][0] == "#e"
+
+
+@pytest.mark.parametrize(
+    ("relays", "note"),
+    [
+        ((), ""),
+        ((world.NOS,), ""),
+        (("ws://127.0.0.1:7777",), "127.0.0.1 is not a public address"),
+        ((world.NOS, "ws://[::1]", "ws://10.0.0.7"), "and 1 more"),
+        (("ws://relay.local",), "relay.local"),
+    ],
+)
+def test_a_private_relay_that_a_text_names_is_not_asked_and_that_is_said(
+    relays: tuple[str, ...], note: str
+) -> None:
+    for found in (
+        read(Profile(world.PUBKEY, relays).encode()),
+        read(EventPointer(world.EVENT, relays).encode()),
+        read(Address(30023, world.PUBKEY, "x", relays).encode()),
+    ):
+        assert note in found.note
+        assert ("relays.default" in found.note) == bool(note)
 
 
 def test_a_secret_key_is_refused_and_not_repeated() -> None:

@@ -13,16 +13,24 @@ from aiohttp.test_utils import TestServer
 from click.testing import CliRunner
 from pytest_textual_snapshot import SVGImageExtension
 
+from agent.api import schema
+from agent.specs import SyncSpec
 from nostr_client.errors import InvalidInput, NetworkError
+from nostr_client.sync.report import SyncStatus
 from tests.tui import world
-from tests.tui.driving import SIZES, driving
+from tests.tui.driving import ALL_SIZES, SIZES, driving
 from tui.app import REDRAWS_A_SECOND
 from tui.cli import _app, cli
 from tui.embedded_agent import EmbeddedAgent
+from tui.glyphs import UNICODE
+from tui.pages.relays import SORTS as RELAY_SORTS
+from tui.pages.watch_number import WatchNumber
+from tui.pages.watch_rows import SORTS
 
 if TYPE_CHECKING:
     from syrupy import SnapshotAssertion
 
+    from agent.api.schema import Figure
     from tests.tui.backend import Recorded, Served
 
 STREAM = "text/event-stream"
@@ -237,6 +245,109 @@ async def test_a_number_too_wide_for_large_digits_stands_there_whole(
         await tui.press("enter")
         await tui.until(lambda: "123,456,789,012,345" in tui.text())
         assert not tui.app.screen.query_one("#digits").value
+
+
+@pytest.mark.parametrize(
+    ("figure", "shown"),
+    [
+        (world.estimate(184_312), "≈184,312"),
+        (world.at_least(58), "≥58"),
+        (world.exact(0), "0"),
+        (None, ""),
+    ],
+)
+async def test_the_large_number_says_what_it_is(
+    figure: Figure | None, shown: str, api: Served, agent: Recorded
+) -> None:
+    agent.watch_map = {"one": world.watch("one", "followers", figure)}
+    async with driving(api.api.url, (140, 45)) as tui:
+        await tui.press("enter")
+        assert tui.app.screen.query_one("#digits").value == shown
+        facts = tui.static("#facts")
+        if figure is None:
+            assert facts.startswith("?\nno answer yet")
+            assert "distinct authors" not in tui.text()
+            assert tui.text().count("no answer yet") == 1
+        else:
+            assert "distinct authors" in facts
+            assert "no answer yet" not in tui.text()
+
+
+@pytest.mark.parametrize(
+    ("hours", "changes", "told"),
+    [
+        (0.5, {}, "first counted 02:50; change of an hour from 03:50"),
+        (5, {"1h": 3}, "first counted 27 Nov 22:20; change of a day from 22:20"),
+        (5, {}, "not counted between 01:20 and 02:20; change of an hour from 04:20 at the latest"),
+        (900, {"1h": 1, "1d": 2, "1w": 3}, ""),
+    ],
+)
+def test_a_change_that_is_not_known_says_why_and_when_it_will_be(
+    hours: float, changes: dict[str, int], told: str
+) -> None:
+    one = world.watch(
+        "one", "followers", world.exact(7), changes=changes, since=world.NOW - 3600 * hours
+    )
+    number = WatchNumber(Mock(now=lambda: world.NOW, glyphs=UNICODE))
+    assert number._waits(one) == told
+
+
+async def test_what_a_relay_lacks_is_not_zero_before_it_was_compared(
+    api: Served, agent: Recorded
+) -> None:
+    failed = schema.RelayReport(relay=world.GONE, status=SyncStatus.UNREACHABLE)
+    same = schema.RelayReport(relay=world.NOS, status=SyncStatus.COMPLETE)
+    spec = SyncSpec(name="one", filters=({"kinds": [1]},))
+    agent.sync_map = {"one": schema.Sync(spec=spec, origin="api", relays=(failed, same))}
+    async with driving(api.api.url) as tui:
+        await tui.press("3")
+        grid = tui.grid("#sync-relays")
+        shown = {
+            url: (grid._row(url)["have"].text, grid._row(url)["need"].text) for url in grid.keys
+        }
+        assert shown == {world.GONE: ("?", "?"), world.NOS: ("0", "0")}
+
+
+async def test_a_trend_of_one_number_says_since_when(api: Served, agent: Recorded) -> None:
+    young = world.watch("one", "followers", world.exact(7), spark=(7,), since=world.NOW - 600)
+    agent.watch_map = {"one": young, "two": world.watch("two", "followers", None)}
+    async with driving(api.api.url, (200, 60)) as tui:
+        assert "since 03:10" in tui.text()
+        cells = tui.app.overview_page._row("two")
+        assert {cells[name].text for name in ("value", "sure", "bounds", "1h", "spark")} == {"?"}
+
+
+async def test_the_arrow_is_in_the_column_by_which_rows_are_sorted(
+    api: Served, agent: Recorded
+) -> None:
+    """At every size, of every page that sorts; rows rise or fall as it says."""
+    for size in ALL_SIZES:
+        async with driving(api.api.url, size) as tui:
+            for page, sorts in (("1", SORTS), ("2", RELAY_SORTS)):
+                await tui.press(page)
+                for column in sorts:
+                    tui.app.page.sort_by(column)
+                    await tui.settled()
+                    grid = tui.grid()
+                    title = grid.render_line(0).text
+                    assert grid.width_of(column), (size, column)
+                    assert title.count("▲") + title.count("▼") == 1, title
+            for keys in (("3",), ("4",), ("5",), ("v",)):
+                await tui.press("1", *keys)
+                title = tui.grid().render_line(0).text
+                assert title.count("▲") + title.count("▼") == 1, (keys, title)
+
+
+async def test_sorted_rows_rise_or_fall_as_the_arrow_says(api: Served, agent: Recorded) -> None:
+    async with driving(api.api.url) as tui:
+        tui.app.page.sort_by("value")
+        for sign in ("▼", "▲"):
+            await tui.settled()
+            assert f"Value {sign}" in tui.text()
+            watches = [tui.app.model.watches[key] for key in tui.grid().keys]
+            found = [one.figure.value for one in watches if one.figure]
+            assert found == sorted(found, reverse=sign == "▼")
+            tui.app.page.sort_by("value")
 
 
 @pytest.mark.parametrize("typed", ["[/red]x", "[b", "[@click=app.exit]x[/]"])

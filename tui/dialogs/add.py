@@ -10,7 +10,7 @@ from textual.widgets import Button, Input, Label, OptionList, Static
 
 from nostr_client.errors import InvalidInput
 from nostr_client.watch.definition import Watch
-from tui.dialogs.paste import Pasted, free_name, read
+from tui.dialogs.paste import Pasted, Question, free_name, read
 from tui.dialogs.simple import Form
 
 if TYPE_CHECKING:
@@ -62,10 +62,12 @@ class AddWatch(Form):
             self._pasted = None
             self.say(str(error) if text.strip() else HINT, bad=bool(text.strip()))
         else:
-            self.say(f"{self._pasted.what}: what to count?")
+            asked = f"{self._pasted.what}: what to count?"
+            self.say(" ".join(filter(None, (asked, self._pasted.note))))
         options.clear_options()
         if self._pasted is not None:
-            options.add_options(self._pasted.queries or ["what the filter matches"])
+            labels = [one.label for one in self._pasted.questions]
+            options.add_options(labels or ["what the filter matches"])
             options.highlighted = 0
         self.query_one("#go", Button).disabled = self._pasted is None
         self._suggest()
@@ -76,16 +78,17 @@ class AddWatch(Form):
     def on_option_list_option_selected(self) -> None:
         self._add()
 
-    def _query(self) -> str | None:
+    def _question(self) -> Question | None:
         options = self.query_one("#queries", OptionList)
-        if self._pasted is None or not self._pasted.queries:
+        if self._pasted is None or not self._pasted.questions:
             return None
-        return self._pasted.queries[options.highlighted or 0]
+        return self._pasted.questions[options.highlighted or 0]
 
     def _suggested(self) -> str:
         if self._pasted is None:
             return ""
-        words = [self._query() or "", self._pasted.short]
+        question = self._question()
+        words = [question.query if question else "", self._pasted.short]
         return free_name("-".join(filter(None, words)), self._taken)
 
     def _suggest(self) -> None:
@@ -107,10 +110,11 @@ class AddWatch(Form):
     def _add(self) -> None:
         if self._pasted is None:
             return
+        question = self._question()
         values = {
             "name": self.query_one("#name", Input).value.strip() or self._suggested(),
-            "query": self._query(),
-            "target": self._pasted.target,
+            "query": question.query if question else None,
+            "target": question.target if question else "",
             "filters": self._pasted.filters,
         }
         try:

@@ -48,7 +48,7 @@ class CountDialog(ModalScreen[None]):
         unit = found.unit.replace("_", " ")
         with Vertical(id="counted", classes="dialog"):
             yield Label(f"{found.query} {found.target or ''}", markup=False, classes="dialog-title")
-            yield Label(f"{value} {unit} ({bounds})" if bounds else f"{value} {unit}", markup=False)
+            yield Label(f"{value} {unit} ({bounds})" if bounds else "not known", markup=False)
             yield Grid(claims.COLUMNS, self._row)
             yield Label("Enter shows all of a row, Esc closes", classes="hint")
 

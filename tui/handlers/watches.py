@@ -14,6 +14,7 @@ from nostr_client.codecs.relay_url import normalize
 from nostr_client.errors import InvalidInput
 from nostr_client.watch.definition import QueryName, switched
 from tui import format
+from tui.pages.troubles import troubles_of
 
 if TYPE_CHECKING:
     from agent.api.client import AgentClient
@@ -88,12 +89,8 @@ async def warnings(host: Host, words: list[str]) -> None:
     found = _named(host, words)
     if found is None:
         return
-    lines = [f"Warning: {text}" for text in found.warnings]
-    for url in found.failing:
-        relay = host.model.relays.get(url)
-        error = relay.last_error if relay is not None else ""
-        lines.append(f"{url} fails{f': {error}' if error else ''}")
-    if found.figure is None:
+    lines = [one.sentence for one in troubles_of(found, host.model.relays)]
+    if found.figure is None and found.answered_at is None:
         lines.append("No relay has answered yet: the number is not known.")
     text = "\n".join(map(format.plain, lines)) or "Nothing is wrong: no warning, no failing relay."
     await host.inform(f"What is wrong with {found.spec.name}", text)
@@ -194,7 +191,7 @@ async def relay(host: Host, words: list[str]) -> None:
 
 
 async def people(host: Host, words: list[str]) -> None:
-    """Show who did what in place of the relays, or the relays again."""
+    """Go to who did what, or to the relays again."""
     host.watch_page.toggle_people()
 
 

@@ -64,13 +64,15 @@ class CountersPage(Page):
     def body(self) -> Iterable[Widget]:
         yield Static(id="stream", markup=False)
         with Horizontal(id="counters-body"):
-            yield Grid(SUBJECTS, self._row, id="subjects")
+            yield Grid(SUBJECTS, self._row, id="subjects", marked="subject")
             yield Static(id="no-counters", classes="empty")
             with Vertical(id="counter-side"):
                 tree: Tree[None] = Tree("sources", id="sources")
                 tree.can_focus = False
                 yield tree
-                yield Grid(INCREMENTS, self._increment_row, id="increments")
+                yield Grid(
+                    INCREMENTS, self._increment_row, id="increments", marked="at", falls=True
+                )
         yield Static(id="links", markup=False)
 
     def on_mount(self) -> None:
@@ -170,7 +172,7 @@ class CountersPage(Page):
             more += f"   {others} other {'streams' if others > 1 else 'stream'} (n)"
         self.query_one("#stream", Static).update(head + more)
         grid = self.query_one("#subjects", Grid)
-        grid.show([subject for subject in self._counters if matches(self.wanted, subject)])
+        grid.show([one for one in sorted(self._counters) if matches(self.wanted, one)])
         self.say(grid, "#no-counters", self._missing(), pattern=self.pattern)
 
     async def on_grid_pointed(self, event: Grid.Pointed) -> None:

@@ -50,7 +50,7 @@ class CoveragePage(Page):
     title_ = "coverage"
 
     def body(self) -> Iterable[Widget]:
-        yield Grid(COVERAGES, self._row, id="coverages")
+        yield Grid(COVERAGES, self._row, id="coverages", marked="name")
         yield Static(id="no-coverages", classes="empty")
         yield Grid((RELAY, ALL), self._relay_row, id="matrix")
 

@@ -28,6 +28,18 @@ PANELS_FROM: Final = ((80, 24), (60, 36))
 """From any of these sizes on there are panels; the second is that of a phone held upright."""
 
 TWO_ROWS_FROM: Final = 36
+"""Lines of the terminal from which the first page has two rows of panels, and the page of a watch
+both of its tables."""
+
+PLOT_WIDTH_FROM: Final = 80
+"""Cells from which the page of a watch has a plot."""
+
+FRAME_LINES: Final = 3
+"""Heading, tabs and keys."""
+
+LEAST_TOP: Final = ((28, 15), (0, 10))
+"""Lines that the number and the plot of a watch have at least, from so many lines on."""
+LEAST_PEOPLE: Final = 6
 PLOT_FROM: Final = 28
 """Lines of the terminal from which a plot shows more than its axes."""
 
@@ -57,6 +69,31 @@ def placing(width: int, height: int, wanted: Collection[str]) -> Placing:
     upper = [one for one in names if one in OF_WATCH]
     lower = [one for one in names if one not in OF_WATCH]
     return Placing(tuple(_fitting(upper, width)), tuple(_fitting(lower, width)), is_one_row)
+
+
+class WatchTables(NamedTuple):
+    """Lines of the tables of a watch, with their titles; None: what is left over.
+
+    A table that is not there has 0 lines. The number and the plot get what is left over.
+    """
+
+    relays: int | None
+    people: int | None
+
+
+def watch_tables(
+    width: int, height: int, relays: int, people: int, *, shows_people: bool
+) -> WatchTables:
+    """Place tables of so many rows: both, or on a terminal of few lines the one that is shown."""
+    body = height - FRAME_LINES
+    room = body - next(top for least, top in LEAST_TOP if height >= least)
+    is_wide = width >= PLOT_WIDTH_FROM
+    if height < TWO_ROWS_FROM:
+        lines = min((people if shows_people else relays) + 1, room) if is_wide else None
+        return WatchTables(0, lines) if shows_people else WatchTables(lines, 0)
+    above = min(relays + 1, room - LEAST_PEOPLE)
+    below = min(people + 1, (body - above) // 2, room - above)
+    return WatchTables(above, below if is_wide else None)
 
 
 def _fitting(names: Sequence[str], width: int) -> list[str]:

@@ -43,7 +43,7 @@ class LogPage(Page):
 
     def body(self) -> Iterable[Widget]:
         yield Static(id="log-state", markup=False)
-        yield Grid(COLUMNS, self._row, id="lines")
+        yield Grid(COLUMNS, self._row, id="lines", marked="at")
         yield Static(id="no-lines", classes="empty")
 
     async def entered(self) -> None:

@@ -19,9 +19,10 @@ from tui.model import MOVED_S
 from tui.pages import panels
 from tui.pages.layout import PANELS, Placing, placing
 from tui.pages.page import LOOK_AGAIN_S, LOOK_EVERY_S, NO_MATCH, Page
-from tui.pages.watch_rows import GROUPS, HEAD, SORTS, STATES, groups_of, listed, rows_of
+from tui.pages.troubles import number_of
+from tui.pages.watch_rows import FALLING, GROUPS, HEAD, SORTS, STATES, groups_of, listed, rows_of
 from tui.widgets import people
-from tui.widgets.columns import Column
+from tui.widgets.columns import Column, next_column
 from tui.widgets.frame import renew
 from tui.widgets.grid import GONE, HEADER, Cell, Grid
 from tui.widgets.plotting import SPANS
@@ -146,9 +147,7 @@ class Overview(Page):
 
     def _list(self) -> None:
         grid = self._grid
-        grid.marked, grid.sign = self.sort, self.host.glyphs.down
-        if not self.reverse:
-            grid.sign = self.host.glyphs.up
+        grid.marked, grid.falls = self.sort, (self.sort in FALLING) != self.reverse
         found = self._found()
         self._groups = groups_of(found, self.host.settings.group)
         keys = rows_of(self._groups, self._folded) or [one.spec.name for one in found]
@@ -320,7 +319,7 @@ class Overview(Page):
 
     def sort_by(self, column: str | None) -> None:
         if column is None:
-            column = SORTS[(SORTS.index(self.sort) + 1) % len(SORTS)]
+            column = next_column(SORTS, self.sort, self._grid.hidden)
         if column in SORTS:
             self.reverse = column == self.sort and not self.reverse
             self.sort = column
@@ -385,18 +384,18 @@ class Overview(Page):
         now = self.host.now()
         moved = now - self.model.moved.get(key, -MOVED_S) < MOVED_S
         grid, at = self._grid, one.figure
-        troubles = len(one.warnings) + len(one.failing)
+        wrong = number_of(one)
         return {
             "name": Cell(key, "strong"),
             "value": Cell(format.value(at, glyphs), "accent" if moved else "strong"),
             "bar": Cell(format.interval_bar(at, grid.width_of("bar"), glyphs), "dim"),
             "sure": Cell(format.certainty(at, glyphs) or format.UNKNOWN, _sureness(one)),
-            "bounds": Cell(format.bounds(at, glyphs), "dim"),
+            "bounds": Cell(format.bounds(at, glyphs) or format.UNKNOWN, "dim"),
             **{span: self._change(one, span) for span in ("1h", "1d", "1w")},
-            "spark": Cell(format.spark(one.spark, grid.width_of("spark"), glyphs), "accent"),
+            "spark": self._trend(one, grid.width_of("spark")),
             "age": Cell(*self._age(one, now)),
             "relays": Cell(format.of(one.answered, one.asked, 6), _answered(one)),
-            "warnings": Cell(str(troubles), "warn" if troubles else "dim"),
+            "warnings": Cell(str(wrong), "warn" if wrong else "dim"),
         }
 
     def _group_row(self, key: str) -> Mapping[str, Cell]:
@@ -410,6 +409,12 @@ class Overview(Page):
             return Cell(format.ahead(SPANS[span], one.since, self.host.now()), "dim")
         tone = "dim" if not n else "good" if n > 0 else "bad"
         return Cell(format.change(n, self.host.glyphs), tone)
+
+    def _trend(self, one: WatchState, width: int) -> Cell:
+        """The line of the numbers; before there are two, since when it is counted."""
+        if len(one.spark) > 1:
+            return Cell(format.spark(one.spark, width, self.host.glyphs), "accent")
+        return Cell(format.begun(one.since, width, self.host.glyphs), "dim")
 
     def _age(self, one: WatchState, now: float) -> tuple[str, str]:
         if one.updated_at is None:

@@ -141,6 +141,7 @@ class Page(Screen[None]):
         self.set_class(self.model.stale, "-stale")
         for grid in self.query(Grid):
             grid.cut = self.host.glyphs.ellipsis
+            grid.arrows = self.host.glyphs.up, self.host.glyphs.down
             if grid is self.query(Grid).first():
                 grid.hide(self.host.settings.hidden.get(self.title_, ()))
             grid.faded = self.model.stale and self.model.received_at is not None

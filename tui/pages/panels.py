@@ -10,6 +10,7 @@ from textual.content import Content
 
 from nostr_client.codecs.display import plural
 from tui import format
+from tui.pages import troubles
 from tui.widgets import people
 from tui.widgets.columns import aligned, shortened
 
@@ -145,14 +146,7 @@ def _alerts(host: Host, _: int) -> list[Content | LongText]:
     """Alerts that were sent, newest first; then what is wrong now with watches and relays."""
     model, glyphs = host.model, host.glyphs
     fired = [_alert(line) for line in reversed(model.log) if line.event in ALERTS]
-    wrong: dict[str, None] = {}
-    failing: dict[str, int] = {}
-    for name, one in model.watches.items():
-        wrong |= dict.fromkeys(f"{name}: {text}" for text in one.warnings)
-        for url in one.failing:
-            failing[url] = failing.get(url, 0) + 1
-    for url, n in failing.items():
-        wrong[f"{format.host(url)} fails in {plural(n, 'watch', 'watches')}"] = None
+    wrong = troubles.of_all(model.watches.values(), model.relays)
     signed = [LongText(f"{glyphs.warn} {text}", "$text-warning") for text in wrong]
     known = model.received_at is not None and model.has_log
     return [*fired, *signed] or [_none(known, "nothing is wrong, no alert in the log")]

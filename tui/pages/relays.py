@@ -14,7 +14,7 @@ from nostr_client.errors import NostrTallyError
 from tui import format
 from tui.pages.page import NO_MATCH, Page
 from tui.pages.panels import relay_sign
-from tui.widgets.columns import Column, matches
+from tui.widgets.columns import Column, matches, next_column
 from tui.widgets.grid import GONE, Cell, Grid
 from tui.workers import start
 
@@ -42,6 +42,8 @@ COLUMNS = (
     Column("error", "Last error", 12, drop=3, flex=5),
 )
 SORTS = ("url", "status", "latency", "rate", "tasks", "failing", "in", "out")
+FALLING = ("tasks", "failing", "in", "out")
+"""Columns whose largest value comes first, as long as the order is not turned."""
 ABLE = ("count", "hll", "negentropy", "auth")
 
 
@@ -69,15 +71,14 @@ class RelaysPage(Page):
         if not changed & {"relays", "link", "frame"}:
             return
         grid = self.query_one("#relays", Grid)
-        glyphs = self.host.glyphs
-        grid.marked, grid.sign = self.sort, glyphs.down if self.reverse else glyphs.up
+        grid.marked, grid.falls = self.sort, (self.sort in FALLING) != self.reverse
         grid.show(self._urls())
         self.say(grid, "#no-relays", self._missing())
         self._about()
 
     def sort_by(self, column: str | None) -> None:
         if column is None:
-            column = SORTS[(SORTS.index(self.sort) + 1) % len(SORTS)]
+            column = next_column(SORTS, self.sort, self.query_one("#relays", Grid).hidden)
         if column in SORTS:
             self.reverse = column == self.sort and not self.reverse
             self.sort = column

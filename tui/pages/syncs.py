@@ -53,7 +53,7 @@ class SyncsPage(Page):
     title_ = "syncs"
 
     def body(self) -> Iterable[Widget]:
-        yield Grid(SYNCS, self._row, id="syncs")
+        yield Grid(SYNCS, self._row, id="syncs", marked="name")
         yield Static(id="no-syncs", classes="empty")
         yield Grid(RELAYS, self._relay_row, id="sync-relays")
 
@@ -110,8 +110,8 @@ class SyncsPage(Page):
             "status": Cell(one.status, TONES.get(one.status, "bad")),
             "windows": Cell(format.number(one.windows), "dim"),
             "rounds": Cell(format.number(one.rounds), "dim"),
-            "have": Cell(format.number(one.have)),
-            "need": Cell(format.number(one.need)),
+            "have": Cell(format.known(one.have if _is_compared(one) else None)),
+            "need": Cell(format.known(one.need if _is_compared(one) else None)),
             "down": Cell(format.number(one.downloaded), "good" if one.downloaded else "dim"),
             "up": Cell(format.number(one.uploaded), "good" if one.uploaded else "dim"),
             "saved": Cell(format.size(saved(one)), "dim"),
@@ -147,6 +147,11 @@ class SyncsPage(Page):
 
 
 TONES = {"running": "accent", "complete": "good", "new": "dim", "partial": "warn"}
+
+
+def _is_compared(one: RelayReport) -> bool:
+    """Whether anything shows what differs; before, zero would be a claim."""
+    return one.status == "complete" or bool(one.compared or one.need or one.have)
 
 
 def saved(one: RelayReport) -> int:

@@ -10,6 +10,7 @@ from textual.widgets import Static
 
 from nostr_client.codecs import nip19
 from tui import format
+from tui.pages.layout import FRAME_LINES, watch_tables
 from tui.pages.page import LOOK_AGAIN_S
 from tui.pages.watch_number import WatchNumber
 from tui.pages.watched import WatchedPage
@@ -22,15 +23,19 @@ from tui.widgets.plotting import SPANS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from textual import events
     from textual.widget import Widget
 
     from agent.api.schema import CountReport, People, Person, WatchHistory, WeighedClaim
+    from tui.pages.layout import WatchTables
     from tui.widgets.plot import HistoryPlot
 
 MOST_PEOPLE: Final = 500
 
-NOT_KNOWN: Final = "Not known yet: no relay has answered.\n\np shows the relays."
-NO_ONE: Final = "Nobody was seen to do anything in the last 30 days.\n\np shows the relays."
+NOT_KNOWN: Final = "People come here as soon as a relay shows them."
+NO_ONE: Final = "Nobody was seen to do anything in the last 30 days."
+NO_ROWS: Final = 3
+"""Lines of the words in place of an empty table."""
 
 MOST: Final = 10_000
 """Numbers of the past that are asked for: what the API gives at most."""
@@ -50,6 +55,7 @@ class WatchPage(WatchedPage):
         self._people: dict[str, Person] = {}
         self._found: People | None = None
         self._shows_people = False
+        """Whether keys are about people, who stand in place of the relays or below them."""
 
     def body(self) -> Iterable[Widget]:
         from tui.widgets.plot import HistoryPlot
@@ -57,9 +63,9 @@ class WatchPage(WatchedPage):
         with Horizontal(id="top"):
             yield WatchNumber(self.host)
             yield HistoryPlot(self.host.glyphs, id="plot")
-        yield Grid(claims.COLUMNS, self._row, id="claims")
+        yield Grid(claims.COLUMNS, self._row, id="claims", marked="used", falls=True)
         yield Static(id="no-claims", classes="empty")
-        yield Grid(people.COLUMNS, self._person_row, id="people")
+        yield Grid(people.COLUMNS, self._person_row, id="people", marked="seen")
         yield Static(id="no-people", classes="empty")
         yield Static(id="beyond", markup=False)
 
@@ -93,12 +99,39 @@ class WatchPage(WatchedPage):
             one for one in self._claims.values() if matches(self.wanted, one.relay, one.status)
         ]
         grid.show([one.relay for one in sorted(found, key=_order)])
-        self.say(grid, "#no-claims", "No relay has answered yet.")
+        self.say(grid, "#no-claims", "Relays come here as soon as they answer.")
         self._list_people()
-        others = ("#claims", "#no-claims") if self._shows_people else ("#people", "#no-people")
-        for one in others:
-            self.query_one(one).display = False
-        self.query_one("#beyond").display = self._shows_people and bool(self._found)
+        self._place()
+
+    def _place(self) -> None:
+        """Show both tables where there is room, else one; number and plot get what is left over.
+
+        The last table gives way where the facts beside the plot need more lines.
+        """
+        tables = {name: self.query_one(f"#{name}", Grid) for name in ("claims", "people")}
+        rows = (max(NO_ROWS, len(grid.keys)) for grid in tables.values())
+        placed = watch_tables(*self.app.size, *rows, shows_people=self._shows_people)
+        for (name, grid), lines in zip(tables.items(), placed, strict=True):
+            for one in (grid, self.query_one(f"#no-{name}")):
+                one.display = one.display and lines != 0
+                one.styles.height = lines if name == "claims" and placed.people != 0 else "1fr"
+        beyond = self.query_one("#beyond", Static)
+        beyond.display = placed.people != 0 and bool(self._found)
+        self._place_top(placed, beyond)
+
+    def _place_top(self, placed: WatchTables, beyond: Static) -> None:
+        """Give number and plot the lines that the tables leave; without a plot, the least."""
+        top, (width, height) = self.query_one("#top"), self.app.size
+        if None in placed:
+            top.styles.clear_rule("height")
+            return
+        text = -(-len(str(beyond.content)) // max(1, width - 4)) if beyond.display else 0
+        top.styles.height = height - FRAME_LINES - sum(filter(None, placed)) - min(3, text)
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        """The table that has the keys is the one that actions are about."""
+        if event.widget.id in ("claims", "people"):
+            self._shows_people = event.widget.id == "people"
 
     def _list_people(self) -> None:
         grid = self.query_one("#people", Grid)
@@ -113,7 +146,7 @@ class WatchPage(WatchedPage):
         return GONE if one is None else people.row(one, self.host.now())
 
     def toggle_people(self) -> None:
-        """Show people in place of the relays, or the relays again."""
+        """Go to the people, or to the relays again; a small terminal shows one of them."""
         self._shows_people = not self._shows_people
         self._list()
         self.set_focus(self.query_one("#people" if self._shows_people else "#claims"))

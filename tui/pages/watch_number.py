@@ -8,9 +8,11 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Digits, Static
 
+from nostr_client.codecs import display
 from nostr_client.codecs.display import plural
 from tui import format
 from tui.glyphs import ASCII
+from tui.pages.troubles import number_of, troubles_of
 from tui.widgets.plotting import SPANS
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from tui.host import Host
 
 DAY_S: Final = 86_400.0
+NOUNS: Final = {"1h": "an hour", "1d": "a day", "1w": "a week"}
 DIGITS: Final = 3
 """Lines of the large digits."""
 
@@ -55,16 +58,16 @@ class WatchNumber(Vertical):
         title = self._title(one)
         facts = self._facts(one) if one is not None else []
         rest = height - _height([Content(title)], width) - _height(facts, width)
-        marks = min(1, len(one.warnings)) if one is not None else 0
+        marks = min(1, number_of(one)) if one is not None else 0
         is_large = one is not None and self._is_large(one, width) and rest >= DIGITS + marks
         if one is not None and not is_large and self._host.glyphs is not ASCII:
             facts.insert(0, _value(one, self._host.glyphs))
         self._grow(height - rest + 1 + marks)
         if marks and one is not None:
             left = rest - (DIGITS if is_large else 1)
-            facts += _warnings(one, self._host.glyphs, width, left)
+            facts += self._troubles(one, width, left)
         self.query_one("#what", Static).update(title)
-        self._large(_digits(one) if is_large else "")
+        self._large(self._digits(one) if is_large else "")
         self.query_one("#facts", Static).update(Content("\n").join(facts))
 
     def _large(self, text: str) -> None:
@@ -82,8 +85,14 @@ class WatchNumber(Vertical):
 
     def _is_large(self, one: WatchState, width: int) -> bool:
         """Whether the large digits show all of the number: one that is cut is another number."""
-        wide = sum(1 if sign in ",." else 3 for sign in _digits(one))
-        return self.query_one("#digits", Digits).display and wide <= width
+        text = self._digits(one)
+        wide = sum(3 if sign.isdecimal() else 1 for sign in text)
+        return bool(text) and self.query_one("#digits", Digits).display and wide <= width
+
+    def _digits(self, one: WatchState | None) -> str:
+        """The number with the sign of an estimate or a lower bound; "" where it is not known."""
+        figure = one.figure if one is not None else None
+        return "" if figure is None else format.value(figure, self._host.glyphs).replace(" ", "")
 
     def _title(self, one: WatchState | None) -> str:
         if one is None:
@@ -94,26 +103,24 @@ class WatchNumber(Vertical):
 
     def _facts(self, one: WatchState) -> list[Content]:
         glyphs, now = self._host.glyphs, self._host.now()
-        unit = (one.unit or "").replace("_", " ")
-        lines = [Content.from_markup("[b]$sure[/] $unit", sure=self._sure(one), unit=unit)]
+        unit = f" {one.unit}".replace("_", " ") if one.figure is not None and one.unit else ""
+        lines = [Content.from_markup("[b]$sure[/]$unit", sure=self._sure(one), unit=unit)]
         if interval := format.interval(one.figure, glyphs):
             lines.append(Content(interval))
         if near := format.within(one.within, glyphs):
             past = (point.within for point in self._points)
             lines.append(Content(near + format.within_change(one.within, past, glyphs)))
         lines.append(self._changes(one))
-        if young := self._young(one):
-            lines.append(young)
-        at = one.answered_at
-        age = "not yet" if at is None else f"{format.age(now - at)} ago"
-        lines.append(Content(f"counted {age}, {one.answered}/{plural(one.asked, 'relay')}"))
+        lines += [Content(text) for text in (self._young(one), self._waits(one)) if text]
+        lines.append(Content(_asked(one, now)))
         lines.append(
             Content.from_markup("[$foreground-muted]$query, every $every$live[/]", **_rhythm(one))
         )
         return lines
 
     def _sure(self, one: WatchState) -> str:
-        return format.certainty(one.figure, self._host.glyphs) or "no answer yet"
+        unknown = "no answer yet" if one.answered_at is None else "not known"
+        return format.certainty(one.figure, self._host.glyphs) or unknown
 
     def _changes(self, one: WatchState) -> Content:
         parts = []
@@ -129,15 +136,55 @@ class WatchNumber(Vertical):
         )
         return Content(gap).join(parts)
 
-    def _young(self, one: WatchState) -> Content | None:
+    def _young(self, one: WatchState) -> str:
         """How far a number moved since it began, while that is less than a day ago."""
         points, now = self._points, self._host.now()
         if one.since is None or one.figure is None or not points or now - one.since >= DAY_S:
-            return None
+            return ""
         if points[0].at > one.since:  # the plot begins later
-            return None
+            return ""
         text = format.change(one.figure.value - points[0].value, self._host.glyphs)
-        return Content(f"{text} since {format.clock(points[0].at)}")
+        return f"{text} since {format.clock(points[0].at)}"
+
+    def _waits(self, one: WatchState) -> str:
+        """Why the first change that is not known is not, and from when on it will be."""
+        now = self._host.now()
+        span = next((span for span in NOUNS if span not in one.changes), None)
+        if span is None or one.since is None:
+            return ""
+        length, noun = SPANS[span], NOUNS[span]
+        if one.since + length > now:
+            known_at = _at(one.since + length, now)
+            begun = "" if self._young(one) else f"first counted {_at(one.since, now)}; "
+            return f"{begun}change of {noun} from {known_at}"
+        later = [point.at for point in self._points if point.at > now - length]
+        known_at = _at((later[0] if later else now) + length, now)
+        gap = f"{_at(now - 2 * length, now)} and {_at(now - length, now)}"
+        return f"not counted between {gap}; change of {noun} from {known_at} at the latest"
+
+    def _troubles(self, one: WatchState, width: int, room: int) -> list[Content]:
+        """What is wrong, where it has room as a whole; else how much it is, and the key for it."""
+        line, sign = "[$text-warning]$sign $text[/]", self._host.glyphs.warn
+        texts = [t.sentence for t in troubles_of(one, self._host.model.relays)]
+        found = [Content.from_markup(line, sign=sign, text=format.plain(text)) for text in texts]
+        if _height(found, width) <= room:
+            return found
+        short = f"{plural(len(texts), 'problem')}: w shows why"
+        return [Content.from_markup(line, sign=sign, text=short)]
+
+
+def _asked(one: WatchState, now: float) -> str:
+    """When it was counted, of how many relays; before the first answer, whom it asks."""
+    if one.answered_at is None:
+        return f"asks {plural(one.asked, 'relay')}"
+    age = format.age(now - one.answered_at)
+    return f"counted {age} ago, {one.answered}/{plural(one.asked, 'relay')}"
+
+
+def _at(at: float, now: float) -> str:
+    """A time of day, with its date where that is not today."""
+    is_today = display.moment(at, "%x", None) == display.moment(now, "%x", None)
+    return display.moment(at, "%H:%M" if is_today else "%d %b %H:%M", None)
 
 
 def _value(one: WatchState, glyphs: Glyphs) -> Content:
@@ -145,24 +192,9 @@ def _value(one: WatchState, glyphs: Glyphs) -> Content:
     return Content.from_markup("[b $text-accent]$value[/]", value=value)
 
 
-def _warnings(one: WatchState, glyphs: Glyphs, width: int, room: int) -> list[Content]:
-    """The warnings of a watch where they all have room; else how many, and the key for them."""
-    line = "[$text-warning]$sign $text[/]"
-    texts = [format.plain(text) for text in one.warnings]
-    found = [Content.from_markup(line, sign=glyphs.warn, text=text) for text in texts]
-    if _height(found, width) <= room:
-        return found
-    short = f"{plural(len(texts), 'warning')}: w shows why"
-    return [Content.from_markup(line, sign=glyphs.warn, text=short)]
-
-
 def _height(lines: list[Content], width: int) -> int:
     """How many lines of a terminal texts need in so many cells."""
     return sum(line.get_height({}, width) for line in lines) if width else len(lines)
-
-
-def _digits(one: WatchState | None) -> str:
-    return format.number(one.figure.value) if one and one.figure else "?"
 
 
 def _rhythm(one: WatchState) -> dict[str, str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nostr_client.codecs import nip19
 from nostr_client.errors import NostrTallyError
+from tui.pages.troubles import number_of
 from tui.widgets.columns import matches
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 STATES: Final = ("all", "changed today", "unsure", "failing")
 GROUPS: Final = ("", "author", "tag", "query")
 SORTS: Final = ("name", "value", "1h", "1d", "1w", "age", "relays", "warnings")
+FALLING: Final = frozenset({"value", "1h", "1d", "1w", "warnings"})
+"""Columns whose largest value comes first, as long as the order is not turned."""
 
 NO_AUTHOR: Final = "no single author"
 
@@ -72,7 +75,7 @@ def rank(one: WatchState, sort: str) -> Any:
         case "relays":
             return one.answered / max(1, one.asked)
         case "warnings":
-            return -len(one.warnings) - 100 * len(one.failing)
+            return -number_of(one)
     return one.spec.name
 
 

@@ -9,7 +9,7 @@ from rich.cells import cell_len, set_cell_size
 from tui import format
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
 GAP: Final = 1
 MIDDLE: Final = 7
@@ -41,11 +41,14 @@ class PlacedColumn(NamedTuple):
     width: int
 
 
-def fit(columns: Sequence[Column], width: int) -> list[PlacedColumn]:
-    """The columns that fit into `width` cells, in order, with their widths."""
+def fit(columns: Sequence[Column], width: int, keep: str = "") -> list[PlacedColumn]:
+    """The columns that fit into `width` cells, in order, with their widths; `keep` is among them.
+
+    `keep`: the key of a column, or "".
+    """
     kept = list(columns)
-    while _least(kept) > width and any(one.drop for one in kept):
-        kept.remove(max(kept, key=lambda one: one.drop))
+    while _least(kept) > width and (dropped := [c for c in kept if c.drop and c.key != keep]):
+        kept.remove(max(dropped, key=lambda one: one.drop))
     widths = _widened(kept, width - _least(kept))
     placed, at = [], 0
     for column, wide in zip(kept, widths, strict=True):
@@ -71,6 +74,13 @@ def _widened(columns: Sequence[Column], spare: int) -> list[int]:
         spare -= more
         shares -= columns[n].flex
     return widths
+
+
+def next_column(columns: Sequence[str], now: str, hidden: Collection[str]) -> str:
+    """Return the column after `now`, around the end, that is not hidden."""
+    at = columns.index(now) + 1
+    later = (*columns[at:], *columns[:at])
+    return next((one for one in later if one not in hidden), now)
 
 
 def cells(text: str) -> int:

@@ -129,7 +129,10 @@ class Grid(ScrollView, can_focus=True):
         row: Callable[[str], Mapping[str, Cell]],
         *,
         id: str | None = None,
+        marked: str = "",
+        falls: bool = False,
     ) -> None:
+        """`marked`: the column that rows are sorted by; `falls`: its largest value comes first."""
         super().__init__(id=id)
         self.columns = columns
         self.keys: Sequence[str] = ()
@@ -142,16 +145,18 @@ class Grid(ScrollView, can_focus=True):
         self.chosen: set[str] = set()
         """Keys of rows that the user marked; the sign `mark` stands before them."""
         self.mark = "●"
-        self.marked = ""
-        """A column and the sign that stands behind its title."""
-        self.sign = ""
+        self.marked = marked
+        """The column that rows are sorted by: an arrow stands behind its title."""
+        self.falls = falls
+        self.arrows = ("▲", "▼")
+        """The signs of values that rise from row to row, and of values that fall."""
         self._row = row
         self._index: dict[str, int] = {}
         self._cursor = 0
         self._drawn: dict[int, _Line] = {}
         self._look: tuple[object, ...] = ()
         """What all lines depend on, as they were drawn."""
-        self._fitted: tuple[int, list[PlacedColumn]] = (-1, [])
+        self._fitted: tuple[tuple[int, str] | None, list[PlacedColumn]] = (None, [])
         self._sized: tuple[object, int] = (None, 0)
         self._bases: dict[bool, Style] = {}
         self._inks: dict[tuple[str, Style], Style] = {}
@@ -165,12 +170,12 @@ class Grid(ScrollView, can_focus=True):
 
     def use(self, columns: Sequence[Column]) -> None:
         """Take other columns; `show` draws them."""
-        self.columns, self._fitted, self._look = columns, (-1, []), ()
+        self.columns, self._fitted, self._look = columns, (None, []), ()
 
     def hide(self, columns: Collection[str]) -> None:
         """Draw all columns but these."""
         if set(columns) != set(self.hidden):
-            self.hidden, self._fitted = columns, (-1, [])
+            self.hidden, self._fitted = columns, (None, [])
             self.redraw()
 
     def show(self, keys: Sequence[str], *, from_top: bool = False) -> None:
@@ -219,7 +224,8 @@ class Grid(ScrollView, can_focus=True):
     def _looks(self) -> tuple[object, ...]:
         """What all lines depend on."""
         width = self._width
-        return width, self.marked, self.sign, self.mark, self.cut, self.faded
+        order = self.marked, self.falls, self.arrows
+        return width, order, self.mark, self.cut, self.faded
 
     def _state(self, index: int) -> tuple[Mapping[str, Cell], bool, bool]:
         key = self.keys[index]
@@ -299,10 +305,10 @@ class Grid(ScrollView, can_focus=True):
 
     def placed(self) -> list[PlacedColumn]:
         """The columns that fit, each with its place."""
-        width = self._width
-        if self._fitted[0] != width:
+        size = self._width, self.marked
+        if self._fitted[0] != size:
             drawn = [one for one in self.columns if one.key not in self.hidden]
-            self._fitted = width, fit(drawn, width)
+            self._fitted = size, fit(drawn, *size)
         return self._fitted[1]
 
     @property
@@ -338,7 +344,7 @@ class Grid(ScrollView, can_focus=True):
         style = self._toned(self.rich_style, "header")
         texts = []
         for column, _, wide in self.placed():
-            sign = self.sign if column.key == self.marked else ""
+            sign = self.arrows[self.falls] if column.key == self.marked else ""
             texts.append(titled(column, sign, wide))
         return Strip([Segment((" " * GAP).join(texts), style)]).adjust_cell_length(width, style)
 
