@@ -72,7 +72,7 @@ PAGES = {
         Case("watch trust", ("believing wss://nos.lol",)),
         Case("watch relay", ("With it again:", "[x: take it back]", "Trusted for every watch")),
         Case("watch people", ("unfollowed", "Ada (npub1", "about 171,912")),
-        Case("watch overlap", ("≈ 755", "10–15%", "≈87%", "exact"), ("down", "down")),
+        Case("watch overlap", ("≈ 754", "10–15%", "≈87%", "exact"), ("down", "down")),
         Case("back", ("fiatjaf-followers", "last 1w")),
         Case("watch remove", ("removed fiatjaf-followers", "launch-reactions"), ("y",)),
     ),

@@ -295,7 +295,7 @@ def test_a_change_that_is_not_known_says_why_and_when_it_will_be(
 async def test_what_a_relay_lacks_is_not_zero_before_it_was_compared(
     api: Served, agent: Recorded
 ) -> None:
-    failed = schema.RelayReport(relay=world.GONE, status=SyncStatus.UNREACHABLE)
+    failed = schema.RelayReport(relay=world.GONE, status=SyncStatus.FAILED)
     same = schema.RelayReport(relay=world.NOS, status=SyncStatus.COMPLETE)
     spec = SyncSpec(name="one", filters=({"kinds": [1]},))
     agent.sync_map = {"one": schema.Sync(spec=spec, origin="api", relays=(failed, same))}
