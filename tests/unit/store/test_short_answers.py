@@ -12,6 +12,7 @@ from nostr_client.codecs.event import Event, nip01_order
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.keys import VerifiedEvent
 from nostr_client.errors import StoreCorrupt, StoreError
+from nostr_client.store import select
 from nostr_client.store.rows import TagHasher, encode_tags, read_event
 from nostr_client.store.short_answers import MOST_BYTES, MOST_EVENTS, MOST_VALUES
 from nostr_client.store.sqlite import SqliteStore
@@ -127,6 +128,53 @@ async def test_short_answers_are_what_a_look_at_every_event_finds(
             assert found.events == right
             assert found.more or len(right) == len(matching), asked
     assert answered > 80
+
+
+CONDITIONS: list[dict[str, Any]] = [
+    {},
+    {"kinds": [1, 7]},
+    {"authors": AUTHORS[:2], "since": NOW - 90},
+    {"tags": {"#t": TOPICS[:3]}, "until": NOW - 20},
+    {"limit": 10},
+    {"limit": 5_000},
+]
+
+
+@pytest.mark.parametrize("conditions", CONDITIONS, ids=str)
+async def test_many_ids_are_what_a_look_at_every_event_finds(
+    store: SqliteStore, conditions: dict[str, Any]
+) -> None:
+    rng = random.Random(7)
+    saved = [made(rng, number) for number in range(600)]
+    await store.save(saved)
+    assert isinstance(store._clock, Clock)
+    store._clock.now += 20
+    gone = {one.event.id for one in saved if one.event.first_tag("expiration") == str(NOW + 5)}
+    ids = [one.event.id for one in saved[:500]]
+    asked = Filter(ids=[*ids, *ids[:9], "ab" * 32], **conditions)
+    held = sorted((one.event for one in saved if one.event.id not in gone), key=nip01_order)
+    right = [event for event in held if asked.matches(event)]
+    assert len(right) > 10
+    assert await store.query([asked]) == right[: asked.limit]
+
+
+async def test_ids_without_a_limit_are_read_by_one_pass(store: SqliteStore) -> None:
+    rng = random.Random(7)
+    saved = [made(rng, number) for number in range(300)]
+    await store.save(saved)
+    asked = Filter(ids=[one.event.id for one in saved[:256]])
+    statements: list[str] = []
+
+    def traced(conn: sqlite3.Connection) -> list[Event]:
+        conn.set_trace_callback(statements.append)
+        try:
+            return select.events(conn, store._context(), [asked])
+        finally:
+            conn.set_trace_callback(None)
+
+    assert len(await store.database.read(traced)) > 200
+    assert len([one for one in statements if "event_id" in one]) == 1
+    assert not [one for one in statements if "seq IN" in one]
 
 
 async def test_what_is_not_short_is_left_to_the_longer_way(store: SqliteStore) -> None:
