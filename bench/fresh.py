@@ -31,16 +31,20 @@ print(json.dumps([code, sorted(sys.modules)]))
 _IMPORT = """
 import importlib, json, sys
 from contextlib import suppress
-for name in json.loads(sys.stdin.read()):
-    with suppress(ImportError):
-        importlib.import_module(name)
+from nostr_client.cli.gc_tuning import run_to_exit
+def run():
+    for name in json.loads(sys.stdin.read()):
+        with suppress(ImportError):
+            importlib.import_module(name)
+    return 0
+run_to_exit(run)
 """
 
 BYTECODE = Path(platformdirs.user_cache_dir("nostr-tally")) / "bench" / "bytecode"
 """Compiled modules, as an installed program has them: a first run would only show the compiler."""
 
 IMPORTING = (sys.executable, "-c", _IMPORT)
-"""A process that only imports the modules whose names are on its stdin."""
+"""A process that starts as `nostr-client` does, and only imports the modules that stdin names."""
 
 
 class Spent(NamedTuple):
