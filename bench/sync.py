@@ -86,7 +86,7 @@ async def both_ways(opened: Opened, sides: Sides) -> Spent:
 
 
 class Twice(NamedTuple):
-    """A sync into an empty store, one of equal sides after it, and how many events the first got."""
+    """A sync into an empty store, one of equal sides, and how many events the first got."""
 
     first: Spent
     again: Spent

@@ -28,8 +28,10 @@ MARKS = {size: ",".join("?" * size) for size in WIDE_SIZES}
 
 def filled_up(values: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
     """Return the values, and the last one again up to the next size."""
-    size = next(size for size in sizes if size >= len(values))
-    return [*values, *values[-1:] * (size - len(values))]
+    filled = list(values)
+    size = next(size for size in sizes if size >= len(filled))
+    filled.extend(filled[-1:] * (size - len(filled)))
+    return filled
 
 
 def chunks(values: Sequence[Any]) -> Iterator[list[Any]]:
