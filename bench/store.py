@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from nostr_client.store.base import SaveStatus
 
 EVENTS, QUICK = 600_000, 6_000
+REAL, REAL_QUICK = 10_000, 1_000
 BATCH = 20_000
 """Events of one save: what an import gives at once."""
 
@@ -161,12 +162,14 @@ async def scan_row(report: Report, store: SqliteStore) -> None:
     report.figure("full (created_at, id) scan", scan, "ms", at_most=400)
 
 
-async def real_rows(report: Report, sdk: Any, folder: Path) -> None:
+async def real_rows(report: Report, sdk: Any, folder: Path, most: int) -> None:
     """The same questions about the real events of the shared data."""
-    path = dataset.SHARED / "data" / "events.jsonl"
-    if not path.exists():
+    lines = dataset.shared_lines(most)
+    if not lines:
         report.note("The shared data are not here, so no real events are read.")
         return
+    path = folder / "real.jsonl"
+    path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
     peer = None if sdk is None else sdk.NostrDatabase.lmdb(str(folder / "real-lmdb"))
     async with await SqliteStore.open(folder / "real.db") as store:
         await fill_ours(store, path)
@@ -213,7 +216,7 @@ async def main() -> None:
                 )
             await query_rows(report, store, peer, sdk, path)
             await scan_row(report, store)
-        await real_rows(report, sdk, Path(folder))
+        await real_rows(report, sdk, Path(folder), REAL_QUICK if options.quick else REAL)
     told = ", ".join(f"{number:,} {status}" for status, number in statuses.items())
     report.note(f"Of the events, saved in batches of {BATCH:,}: {told}.")
     report.finish()

@@ -238,6 +238,39 @@ async def test_the_end_of_a_transaction_is_never_cut_short(store: SqliteStore) -
     assert store.database.look(lambda conn: conn.in_transaction)
 
 
+async def test_a_short_count_needs_no_thread(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(3)
+    await store.save([made(rng, number) for number in range(200)])
+    wanted = [Filter(kinds=[1]), Filter(authors=AUTHORS[:1], since=NOW - 50), Filter()]
+    right = [len(await store.query([one])) for one in wanted]
+    threads: list[object] = []
+    read = store.database.read
+
+    async def noted(work: Any, **how: Any) -> Any:
+        threads.append(work)
+        return await read(work, **how)
+
+    monkeypatch.setattr(store.database, "read", noted)
+    assert [await store.count([one]) for one in wanted] == right
+    assert len(threads) == 1  # for the one without values, whose count is one step of SQLite
+
+
+async def test_a_long_count_runs_in_a_thread(store: SqliteStore) -> None:
+    rng = random.Random(3)
+    await store.save([made(rng, number) for number in range(600)])
+    store.database._readers._here.set_progress_handler(lambda: True, 1)
+    assert await store.count([Filter(kinds=[1])]) == len(await store.query([Filter(kinds=[1])]))
+
+
+async def test_a_loop_of_counts_lets_others_run(store: SqliteStore) -> None:
+    async with another_task() as turns:
+        for _ in range(20):
+            await store.count([Filter(kinds=[1])])
+    assert turns.taken >= 20
+
+
 async def test_a_loop_of_queries_lets_others_run(store: SqliteStore) -> None:
     async with another_task() as turns:
         for _ in range(20):
