@@ -25,7 +25,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from bench.fresh import CLIENT, Program, Spent, best, importing, modules_of
+from bench.fresh import CLIENT, Program, Spent, importing, modules_of
 from bench.report import Report, arguments
 from bench.sync_sides import (
     SHARE,
@@ -132,35 +132,59 @@ def rows(report: Report, what: str, theirs: Sequence[Spent], ours: Sequence[Spen
     report.time(f"{what}: CPU of the client", mine.cpu, peer=PEER, theirs=peer.cpu)
 
 
+class ProgramTimes(NamedTuple):
+    """The best of each program, ours first: into an empty store, and once more.
+
+    `imports`: a process that only imports the modules of ours.
+    """
+
+    first: list[Spent]
+    again: list[Spent]
+    imports: Spent
+
+
 async def by_program(report: Report, name: str, sides: Sides, rounds: int) -> None:
     """The program into an empty store and once more; also strfry's, where there is one."""
     async with local_relay() as url:
         await load(url, sides.events)
-        await asyncio.to_thread(_programs, report, name, sides, url, rounds)
+        times = await asyncio.to_thread(run_programs, sides, url, rounds)
+    program_rows(report, f"`nostr-client sync run`, {len(sides.events):,} {name}", times)
 
 
-def _programs(report: Report, name: str, sides: Sides, url: str, rounds: int) -> None:
-    firsts: list[list[Spent]] = []
-    agains: list[list[Spent]] = []
+def run_programs(sides: Sides, url: str, rounds: int) -> ProgramTimes:
+    """Run each program twice for each of some empty stores."""
+    first: list[list[Spent]] = []
+    again: list[list[Spent]] = []
+    imports: list[list[Spent]] = []
     for folder in _folders(rounds):
-        programs = [ours(url, folder, sides), *([strfry(url, folder)] if STRFRY else ())]
-        firsts.append([one.run() for one in programs])
-        agains.append([one.run() for one in programs])
-        words = programs[0].command[len(CLIENT) :]
-        start = best(rounds, importing(modules_of(words, folder), folder))[0]
-    first, again = (
-        [Spent.least(of_one) for of_one in zip(*runs, strict=True)] for runs in (firsts, agains)
-    )
-    what = f"`nostr-client sync run`, {len(sides.events):,} {name}"
-    into = f"{what} into an empty store"
-    report.figure(f"{into}: CPU", first[0].cpu, "s", at_most=FETCH_CPU_S)
-    report.figure(f"{into}: wall", first[0].wall, "s")
-    for kind, spent in (("CPU", again[0].cpu - start.cpu), ("wall", again[0].wall - start.wall)):
+        program = ours(url, folder, sides)
+        programs = [program, *([strfry(url, folder)] if STRFRY else ())]
+        first.append([one.run() for one in programs])
+        again.append([one.run() for one in programs])
+        modules = modules_of(program.command[len(CLIENT) :], folder)
+        imports.append([importing(modules, folder).run()])
+    return ProgramTimes(_best(first), _best(again), _best(imports)[0])
+
+
+def _best(runs: Sequence[Sequence[Spent]]) -> list[Spent]:
+    return [Spent.least(of_one) for of_one in zip(*runs, strict=True)]
+
+
+def program_rows(report: Report, what: str, times: ProgramTimes) -> None:
+    first, again = times.first[0], times.again[0]
+    report.figure(f"{what} into an empty store: CPU", first.cpu, "s", at_most=FETCH_CPU_S)
+    report.figure(f"{what} into an empty store: wall", first.wall, "s")
+    for kind in Spent._fields:
+        beyond = max(getattr(again, kind) - getattr(times.imports, kind), 0.0)
         text = f"{what} once more, beyond its imports: {kind}"
-        report.figure(text, max(spent, 0.0), "s", at_most=AGAIN_S)
-    if STRFRY:
-        report.time(into, first[0].wall, peer="strfry sync", theirs=first[1].wall, at_least=1.0)
-        report.time(f"{what} once more", again[0].wall, peer="strfry sync", theirs=again[1].wall)
+        report.figure(text, beyond, "s", at_most=AGAIN_S)
+    for theirs in times.first[1:]:
+        report.time(
+            f"{what} into an empty store: wall", first.wall, peer="strfry sync",
+            theirs=theirs.wall, at_least=1.0,
+        )  # fmt: skip
+    for theirs in times.again[1:]:
+        report.time(f"{what} once more: wall", again.wall, peer="strfry sync", theirs=theirs.wall)
 
 
 def _folders(count: int) -> Iterator[Path]:
