@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
 from nostr_client import __version__
 from nostr_client.cli.entry import CommandEntry, LazyGroup, run_command
+from nostr_client.cli.gc_tuning import run_to_exit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,4 +60,4 @@ def run(args: Sequence[str] | None = None) -> int:
 
 def main() -> None:
     """Run `nostr-agent` with the arguments of this process, and leave with its exit code."""
-    sys.exit(run())
+    run_to_exit(run)

@@ -11,7 +11,8 @@ from agent.api import schema
 from agent.selection import chosen, sync_filters
 from nostr_client.codecs.display import seconds
 from nostr_client.errors import StoreFull
-from nostr_client.sync.options import Direction, Mode, SyncOptions
+from nostr_client.sync.direction import Direction
+from nostr_client.sync.options import Mode, SyncOptions
 from nostr_client.sync.procedure import Syncer
 from nostr_client.watch import scheduler
 

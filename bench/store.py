@@ -13,10 +13,12 @@ import random
 import tempfile
 import time
 from collections import Counter
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench import dataset
 from bench.dataset import cached
 from bench.report import Report, arguments
 from nostr_client.codecs.event import parse_event
@@ -32,11 +34,14 @@ if TYPE_CHECKING:
     from nostr_client.store.base import SaveStatus
 
 EVENTS, QUICK = 600_000, 6_000
+REAL, REAL_QUICK = 10_000, 1_000
 BATCH = 20_000
 """Events of one save: what an import gives at once."""
 
 PEER = "NostrLmdb"
 REPEAT = 7
+CALLS = 5
+"""Calls of one side before the other has its turn."""
 
 
 def batches(path: Path) -> Iterator[list[bytes]]:
@@ -114,36 +119,63 @@ def best(call: Callable[[], object], clock: Callable[[], float] = time.thread_ti
     return min(times) * 1_000
 
 
-async def whole(call: Callable[[], Awaitable[Any]]) -> float:
-    """Milliseconds of CPU of the process for one call, over many, the best of a few rounds."""
-    times = []
-    for _ in range(REPEAT):
-        start = time.process_time()
-        for _ in range(5):
-            await call()
-        times.append((time.process_time() - start) / 5)
-    return min(times) * 1_000
+async def whole(*calls: Callable[[], Awaitable[Any]]) -> list[float]:
+    """Milliseconds of CPU of the process for one call of each, in turn, the best of some rounds."""
+    rounds = [[await _of_many(call) for call in calls] for _ in range(REPEAT)]
+    return [min(times) * 1_000 for times in zip(*rounds, strict=True)]
 
 
-async def query_rows(report: Report, store: SqliteStore, peer: Any, sdk: Any, path: Path) -> None:
+async def _of_many(call: Callable[[], Awaitable[Any]]) -> float:
+    start = time.process_time()
+    for _ in range(CALLS):
+        await call()
+    return (time.process_time() - start) / CALLS
+
+
+async def query_rows(
+    report: Report, store: SqliteStore, peer: Any, sdk: Any, path: Path, data: str = ""
+) -> None:
+    """One row for each question, and one beside the peer. `data` names a second set of events."""
     for name, (wanted, most) in (await probes(store, path)).items():
         counts = name.startswith("COUNT")
         inside = await store.database.read(_inside(store, wanted, counts))
-        report.figure(name, inside, "ms", at_most=most)
+        report.figure(f"{name}{data}", inside, "ms", at_most=most)
         if peer is None:
             continue
         theirs = sdk.Filter.from_json(wanted.to_json())
         if counts:
-            ours = await whole(lambda: store.count([wanted]))  # noqa: B023
-            other = await whole(lambda: peer.count(theirs))  # noqa: B023
+            ours, other = await whole(partial(store.count, [wanted]), partial(peer.count, theirs))
         else:
-            ours = await whole(lambda: store.query([wanted]))  # noqa: B023
-            other = await whole(lambda: _read_all(peer, theirs))  # noqa: B023
-        report.time(f"{name}: whole call", ours / 1_000, peer=PEER, theirs=other / 1_000)
+            ours, other = await whole(
+                partial(store.query, [wanted]), partial(_read_all, peer, theirs)
+            )
+        report.time(
+            f"{name}{data}: whole call", ours / 1_000, peer=PEER, theirs=other / 1_000, at_least=1.0
+        )
+
+
+async def scan_row(report: Report, store: SqliteStore) -> None:
+    """What a sync reads of a store without fingerprints."""
     scan = await store.database.read(
         lambda conn: best(lambda: aggregate.negentropy_items(conn, store._context(), Filter()))
     )
     report.figure("full (created_at, id) scan", scan, "ms", at_most=400)
+
+
+async def real_rows(report: Report, sdk: Any, folder: Path, most: int) -> None:
+    """The same questions about the real events of the shared data."""
+    lines = dataset.shared_lines(most)
+    if not lines:
+        report.note("The shared data are not here, so no real events are read.")
+        return
+    path = folder / "real.jsonl"
+    path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    peer = None if sdk is None else sdk.NostrDatabase.lmdb(str(folder / "real-lmdb"))
+    async with await SqliteStore.open(folder / "real.db") as store:
+        await fill_ours(store, path)
+        if peer is not None:
+            await fill_peer(sdk, peer, path)
+        await query_rows(report, store, peer, sdk, path, ", real events")
 
 
 def _inside(
@@ -183,6 +215,8 @@ async def main() -> None:
                     f"{PEER} needs {_lmdb_bytes(folder) / given:.0f} bytes an event on disk."
                 )
             await query_rows(report, store, peer, sdk, path)
+            await scan_row(report, store)
+        await real_rows(report, sdk, Path(folder), REAL_QUICK if options.quick else REAL)
     told = ", ".join(f"{number:,} {status}" for status, number in statuses.items())
     report.note(f"Of the events, saved in batches of {BATCH:,}: {told}.")
     report.finish()

@@ -1,9 +1,14 @@
-"""A two-way sync with rust-nostr's LocalRelay against nostr-sdk's own sync, in the same run.
+"""Syncs of 20,000 events with rust-nostr's LocalRelay against nostr-sdk's own sync, in one run.
 
-20,000 events, 5 % of which one side lacks, half on each. Both clients keep their events in a file
-(SQLite, LMDB), both relays are fresh and the same, runs alternate. Timed is the call on the clock
-on the wall, as it waits for a relay in another process; the best run counts. Every run ends with a
-comparison of both sides, event by event.
+Three syncs on two sets of events: both ways with 5 % differing, down into an empty store, and once
+more while both sides are equal. One set has short notes, the other heavy tags, long notes, many
+kinds and the real events of the shared data. Both clients keep their events in a file (SQLite,
+LMDB). Runs alternate, and the best run of each side counts. After every run both sides are
+compared, event by event.
+
+Then the program `nostr-client sync run` into an empty store and once more, each a fresh process,
+beside a process that only imports the same modules. If STRFRY_PROGRAM names a strfry, its own
+client does the same.
 
 Then what a store of many events spends before its first message, and on 10,000 newest events that
 the other side lacks: over the fingerprints that it keeps, beside a scan of all ids. By CPU time.
@@ -13,170 +18,195 @@ from __future__ import annotations
 
 import asyncio
 import importlib.metadata
-import random
+import os
 import tempfile
 import time
-from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import aiohttp
-
+from bench.fresh import CLIENT, Program, Spent, importing, modules_of
 from bench.report import Report, arguments
-from nostr_client.codecs.event import Event, EventTemplate
+from bench.sync_sides import (
+    SHARE,
+    Sides,
+    check,
+    load,
+    notes,
+    on_relay,
+    our_client,
+    sdk_client,
+    timed,
+    varied,
+)
+from nostr_client.codecs.event import Event
 from nostr_client.codecs.filters import Filter
-from nostr_client.codecs.keys import KeySigner, VerifiedEvent
+from nostr_client.codecs.keys import VerifiedEvent
 from nostr_client.negentropy.reconcile import Initiator, Responder
 from nostr_client.negentropy.storage import seal_columns
-from nostr_client.network.relay import Relay
 from nostr_client.store.sqlite import SqliteStore
-from nostr_client.sync.options import Direction, Mode
-from nostr_client.sync.procedure import Syncer
+from nostr_client.sync.direction import Direction
 from tests.peers.servers import local_relay
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Iterator, Sequence
 
+    from bench.sync_sides import Opened
     from nostr_client.negentropy.storage import Storage
 
 EVENTS, QUICK = 20_000, 1_000
 KEPT, KEPT_QUICK = 400_000, 5_000
 MISSING = 10_000
-SHARE = 0.05
 ROUNDS = 3
-SEED = 20_241
-PEER = "nostr-sdk"
-ALL, EVERYTHING = Filter(kinds=[1]), Filter()
-IDS = Mode(ids_only=True)
-BOTH = Mode(Direction.BOTH)
+DOWN_ROUNDS = 1
+"""Syncs into an empty store by each client: nostr-sdk's takes minutes."""
+
+EVERYTHING = Filter()
+PEER = f"nostr-sdk {importlib.metadata.version('nostr-sdk')}"
+STRFRY = os.environ.get("STRFRY_PROGRAM", "")
+
+FETCH_CPU_S = 4.0
+"""CPU seconds that 20,000 events into an empty store may take, for a target of the program."""
+
+AGAIN_S = 0.15
+"""Seconds that a sync of 20,000 equal events may take beyond the start of its process."""
 
 
-class Spent(NamedTuple):
-    """Seconds of one sync: on the wall, and of CPU in this process."""
-
-    wall: float
-    cpu: float
-
-
-class Sides(NamedTuple):
-    """All events, and what each side has before."""
-
-    events: list[VerifiedEvent]
-    ours: list[VerifiedEvent]
-    theirs: list[VerifiedEvent]
-
-    @property
-    def ids(self) -> set[str]:
-        return {one.event.id for one in self.events}
-
-
-def made(count: int) -> Sides:
-    signer = KeySigner(bytes(31) + b"\x17", rand=bytes)
-    chance = random.Random(SEED)
-    events = [
-        signer.sign_now(
-            EventTemplate(kind=1, content=chance.randbytes(90).hex(), created_at=1_700_000_000 + n)
-        )
-        for n in range(count)
-    ]
-    mixed = chance.sample(events, count)
-    differing = int(count * SHARE)
-    return Sides(events, mixed[differing // 2 :], mixed[: differing // 2] + mixed[differing:])
-
-
-async def load(url: str, events: Sequence[VerifiedEvent]) -> None:
-    async with aiohttp.ClientSession() as session, session.ws_connect(url) as socket:
-
-        async def send() -> None:
-            for one in events:
-                await socket.send_str(f'["EVENT",{one.event.to_json()}]')
-
-        sending = asyncio.create_task(send())
-        left = len(events)
-        while left:
-            left -= '"OK"' in (await socket.receive(timeout=60)).data
-        await sending
-
-
-async def timed(call: Callable[[], Awaitable[Any]]) -> Spent:
-    wall, cpu = time.perf_counter(), time.process_time()
-    await call()
-    return Spent(time.perf_counter() - wall, time.process_time() - cpu)
-
-
-async def our_run(url: str, sides: Sides, folder: Path) -> Spent:
-    async with await SqliteStore.open(folder / "store.db") as store, Relay(url) as relay:
-        await store.save(sides.ours)
-        await relay.connect()
-        spent = await timed(lambda: Syncer(store).sync(ALL, [(url, relay)], BOTH))
-        held = {event.id for event in await store.query([ALL])}
-    check(held == sides.ids, "our store")
-    return spent
-
-
-async def their_run(url: str, sides: Sides, folder: Path) -> Spent:
-    import nostr_sdk as sdk
-
-    sdk.uniffi_set_event_loop(asyncio.get_running_loop())
-    database = sdk.NostrDatabase.lmdb(str(folder / "lmdb"))
-    for one in sides.ours:
-        await database.save_event(sdk.Event.from_json(one.event.to_json()))
-    client = sdk.ClientBuilder().database(database).build()
-    await client.add_relay(sdk.RelayUrl.parse(url))
-    await client.connect()
-    await client.wait_for_connection(timedelta(seconds=10))
-    asked = sdk.Filter().kinds([sdk.Kind(1)])
-    options = sdk.SyncOptions().direction(sdk.SyncDirection.BOTH)
-    spent = await timed(lambda: client.sync(asked, options))
-    held = {one.id().to_hex() for one in (await database.query(asked)).to_vec()}
-    await client.shutdown()
-    check(held == sides.ids, f"{PEER}'s database")
-    return spent
-
-
-async def on_fresh_relay(
-    run: Callable[[str, Sides, Path], Awaitable[Spent]], sides: Sides
-) -> Spent:
+async def both_ways(opened: Opened, sides: Sides) -> Spent:
+    """Sync two sides that differ, over a fresh relay."""
     with tempfile.TemporaryDirectory() as folder:
         async with local_relay() as url:
             await load(url, sides.theirs)
-            spent = await run(url, sides, Path(folder))
-            async with Relay(url) as relay:
-                report = await Syncer(None).sync(ALL, [(url, relay)], IDS)
-            check(report.events == len(sides.events), "the relay")
+            async with opened(url, Path(folder)) as client:
+                await client.save(sides.ours)
+                spent = await timed(lambda: client.sync(sides.question, Direction.BOTH))
+                check(await client.ids(sides.question) == sides.ids, client.name)
+            check(await on_relay(url, sides.question) == len(sides.events), "the relay")
             return spent
 
 
-def check(equal: bool, who: str) -> None:
-    """A fast sync that loses events is none."""
-    if not equal:
-        raise SystemExit(f"{who} does not hold what both sides held together")
+class Twice(NamedTuple):
+    """A sync into an empty store, one of equal sides, and how many events the first got."""
+
+    first: Spent
+    again: Spent
+    came: int
 
 
-async def measure(report: Report, count: int, rounds: int) -> None:
-    sides = made(count)
-    ours: list[Spent] = []
-    theirs: list[Spent] = []
+async def down_twice(opened: Opened, url: str, sides: Sides) -> Twice:
+    """Sync an empty store with a relay, and once more with all its events."""
+    with tempfile.TemporaryDirectory() as folder:
+        async with opened(url, Path(folder)) as client:
+            first = await timed(lambda: client.sync(sides.question, Direction.DOWN))
+            came = len(await client.ids(sides.question))
+            check(came == len(sides.ids) or opened is sdk_client, client.name)
+            await client.save(sides.events)
+            again = await timed(lambda: client.sync(sides.question, Direction.DOWN))
+            return Twice(first, again, came)
+
+
+async def measure(report: Report, name: str, sides: Sides, rounds: int) -> None:
+    """Three syncs of one set of events, ours and the peer's in turn."""
+    ways: list[list[Spent]] = [[], []]
+    twice: list[list[Twice]] = [[], []]
     for _ in range(rounds):
-        theirs.append(await on_fresh_relay(their_run, sides))
-        ours.append(await on_fresh_relay(our_run, sides))
-    version = importlib.metadata.version(PEER)
-    what = f"{count:,} events, {SHARE:.0%} differing, both ways"
-    report.time(
-        f"{what}: wall",
-        min(one.wall for one in ours),
-        peer=f"{PEER} {version}",
-        theirs=min(one.wall for one in theirs),
-        at_least=1.0,
-    )
-    report.time(
-        f"{what}: CPU of the client",
-        min(one.cpu for one in ours),
-        peer=f"{PEER} {version}",
-        theirs=min(one.cpu for one in theirs),
-    )
-    report.note("After every run, both sides had the same events.")
+        for n, opened in enumerate((sdk_client, our_client)):
+            ways[n].append(await both_ways(opened, sides))
+    async with local_relay() as url:
+        await load(url, sides.events)
+        for _ in range(min(rounds, DOWN_ROUNDS)):
+            for n, opened in enumerate((sdk_client, our_client)):
+                twice[n].append(await down_twice(opened, url, sides))
+    what = f"{len(sides.events):,} {name}"
+    rows(report, f"{what}, {SHARE:.0%} differing, both ways", *ways)
+    rows(report, f"{what} into an empty store", *([one.first for one in runs] for runs in twice))
+    rows(report, f"{what} once more", *([one.again for one in runs] for runs in twice))
+    least = min(one.came for one in twice[0])
+    if least < len(sides.events):
+        report.note(f"Of {what}, {PEER} got {least:,} at least in one sync into an empty database.")
+
+
+def rows(report: Report, what: str, theirs: Sequence[Spent], ours: Sequence[Spent]) -> None:
+    peer, mine = Spent.least(theirs), Spent.least(ours)
+    report.time(f"{what}: wall", mine.wall, peer=PEER, theirs=peer.wall, at_least=1.0)
+    report.time(f"{what}: CPU of the client", mine.cpu, peer=PEER, theirs=peer.cpu)
+
+
+class ProgramTimes(NamedTuple):
+    """The best of each program, ours first: into an empty store, and once more.
+
+    `imports`: a process that only imports the modules of ours.
+    """
+
+    first: list[Spent]
+    again: list[Spent]
+    imports: Spent
+
+
+async def by_program(report: Report, name: str, sides: Sides, rounds: int) -> None:
+    """The program into an empty store and once more; also strfry's, where there is one."""
+    async with local_relay() as url:
+        await load(url, sides.events)
+        times = await asyncio.to_thread(run_programs, sides, url, rounds)
+    program_rows(report, f"`nostr-client sync run`, {len(sides.events):,} {name}", times)
+
+
+def run_programs(sides: Sides, url: str, rounds: int) -> ProgramTimes:
+    """Run each program twice for each of some empty stores."""
+    first: list[list[Spent]] = []
+    again: list[list[Spent]] = []
+    imports: list[list[Spent]] = []
+    for folder in _folders(rounds):
+        program = ours(url, folder, sides)
+        programs = [program, *([strfry(url, folder)] if STRFRY else ())]
+        first.append([one.run() for one in programs])
+        again.append([one.run() for one in programs])
+        modules = modules_of(program.command[len(CLIENT) :], folder)
+        imports.append([importing(modules, folder).run()])
+    return ProgramTimes(_best(first), _best(again), _best(imports)[0])
+
+
+def _best(runs: Sequence[Sequence[Spent]]) -> list[Spent]:
+    return [Spent.least(of_one) for of_one in zip(*runs, strict=True)]
+
+
+def program_rows(report: Report, what: str, times: ProgramTimes) -> None:
+    first, again = times.first[0], times.again[0]
+    report.figure(f"{what} into an empty store: CPU", first.cpu, "s", at_most=FETCH_CPU_S)
+    report.figure(f"{what} into an empty store: wall", first.wall, "s")
+    for kind in Spent._fields:
+        beyond = max(getattr(again, kind) - getattr(times.imports, kind), 0.0)
+        text = f"{what} once more, beyond its imports: {kind}"
+        report.figure(text, beyond, "s", at_most=AGAIN_S)
+    for theirs in times.first[1:]:
+        report.time(
+            f"{what} into an empty store: wall", first.wall, peer="strfry sync",
+            theirs=theirs.wall, at_least=1.0,
+        )  # fmt: skip
+    for theirs in times.again[1:]:
+        report.time(f"{what} once more: wall", again.wall, peer="strfry sync", theirs=theirs.wall)
+
+
+def _folders(count: int) -> Iterator[Path]:
+    for _ in range(count):
+        with tempfile.TemporaryDirectory() as folder:
+            yield Path(folder)
+
+
+def ours(url: str, folder: Path, sides: Sides) -> Program:
+    """`nostr-client sync run` of the events' kinds."""
+    words = ["sync", "run", "-r", url, "--store", str(folder / "store.db"), "--json"]
+    for kind in sides.question.kinds or ():
+        words += ["--kind", str(kind)]
+    return Program((*CLIENT, *words), folder)
+
+
+def strfry(url: str, folder: Path) -> Program:
+    """strfry's own client with a database of its own."""
+    (folder / "strfry-db").mkdir(exist_ok=True)
+    config = folder / "strfry.conf"
+    config.write_text(f'db = "{folder}/strfry-db/"\n', "utf-8")
+    return Program((STRFRY, f"--config={config}", "sync", url, "--dir=down"), folder)
 
 
 def unsigned(number: int) -> VerifiedEvent:
@@ -231,10 +261,21 @@ def reconciled(asking: Initiator, first: bytes, theirs: Storage) -> float:
     return spent
 
 
+async def compare(report: Report, count: int, rounds: int) -> None:
+    """Both sets of events."""
+    for name, sides in (("notes", notes(count)), ("varied events", await varied(count))):
+        await measure(report, name, sides, rounds)
+        await by_program(report, name, sides, rounds)
+    report.note("After every run of ours, both sides had the same events.")
+    if not STRFRY:
+        report.note("STRFRY_PROGRAM is not set, so strfry's own client is not measured.")
+
+
 def main() -> None:
     options = arguments(__doc__)
     report = Report("sync", options)
-    asyncio.run(measure(report, QUICK if options.quick else EVENTS, 1 if options.quick else ROUNDS))
+    size = (QUICK, 1) if options.quick else (EVENTS, ROUNDS)
+    asyncio.run(compare(report, *size))
     asyncio.run(kept(report, KEPT_QUICK if options.quick else KEPT))
     report.finish()
 

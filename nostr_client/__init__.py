@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from nostr_client.store.base import EventStore
     from nostr_client.store.options import StoreOptions
     from nostr_client.store.sqlite import SqliteStore
-    from nostr_client.sync.options import Direction
+    from nostr_client.sync.direction import Direction
     from nostr_client.sync.report import SyncReport, SyncStatus
     from nostr_client.watch.definition import Watch
 
@@ -77,7 +77,7 @@ _EXPORTS: dict[str, str] = {
     "ConnectionOptions": "nostr_client.options",
     "CountResult": "nostr_client.count.result",
     "DeadlineExceeded": "nostr_client.errors",
-    "Direction": "nostr_client.sync.options",
+    "Direction": "nostr_client.sync.direction",
     "Event": "nostr_client.codecs.event",
     "EventStore": "nostr_client.store.base",
     "EventTemplate": "nostr_client.codecs.event",

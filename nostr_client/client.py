@@ -25,28 +25,16 @@ from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.kinds import METADATA
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.count.asking import CountOptions
-from nostr_client.count.claims import CLAIMS, ClaimBook, StoredExperience
 from nostr_client.count.merge import TrustPolicy
 from nostr_client.count.procedure import CountEngine
 from nostr_client.count.queries import Query, target_of
 from nostr_client.count.queries import query as make_query
-from nostr_client.count.wallets.rows import WALLETS
 from nostr_client.errors import InvalidInput, NoRelays, NostrTallyError
-from nostr_client.network.ingest import Ingest
 from nostr_client.network.outbox import PoolFetch, RelayFinder
 from nostr_client.network.pool import FetchResult, PublishResult, RelayPool
 from nostr_client.options import Options, ReadBudget
-from nostr_client.sync.options import Direction, Mode, SyncOptions
-from nostr_client.sync.sent import REPAIRS
-from nostr_client.watch.clock import SystemClock
+from nostr_client.sync.direction import Direction
 from nostr_client.watch.definition import Watch
-from nostr_client.watch.engine import Engine
-from nostr_client.watch.naming import NameFinder
-from nostr_client.watch.repository import WATCHES
-from nostr_client.watch.scheduler import LaneLimits
-from nostr_client.watch.state import WatchSet
-from nostr_client.watch.watching import Watching
-from nostr_client.watch.worker import LibraryLog, Worker
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -56,6 +44,7 @@ if TYPE_CHECKING:
     from nostr_client.codecs.keys import KeySigner, Signer, VerifiedEvent
     from nostr_client.codecs.nip11 import RelayInfo
     from nostr_client.codecs.web_of_trust import Root, Web
+    from nostr_client.count.claims import ClaimBook
     from nostr_client.count.result import CountResult
     from nostr_client.count.wallets.asking import Wallets
     from nostr_client.network.outbox import RelayChoice
@@ -68,11 +57,14 @@ if TYPE_CHECKING:
     from nostr_client.sync.coverage.relays import CoverageRelays
     from nostr_client.sync.coverage.repair import RepairReport
     from nostr_client.sync.memory import SyncMemory
+    from nostr_client.sync.options import SyncOptions
     from nostr_client.sync.procedure import OnProgress, Question
     from nostr_client.sync.report import SyncReport
     from nostr_client.sync.sent import RepairAttempts
+    from nostr_client.watch.engine import Engine
     from nostr_client.watch.repository import WatchRepository
-    from nostr_client.watch.state import Merge
+    from nostr_client.watch.state import Merge, WatchSet
+    from nostr_client.watch.watching import Watching
 
 RelayNames = str | Iterable[str]
 
@@ -128,9 +120,10 @@ class NostrClient:
     ) -> None:
         self._options = _with_timeout(options or Options(), timeout)
         self._relays = _named(relays)
-        if keep_events and (store is None or isinstance(store, ClaimBook)):
+        self._path = store if isinstance(store, (str, Path)) else None
+        book, self._events = _opened(store)
+        if keep_events and self._path is None and self._events is None:
             raise InvalidInput("to keep events, give a store of events: a path, or an EventStore")
-        self._events = None if isinstance(store, (str, Path, ClaimBook)) else store
         self._counting = CountOptions(
             timeouts=self._options.timeouts,
             budget=budget or ReadBudget(),
@@ -139,8 +132,7 @@ class NostrClient:
             stored=self._events,
         )
         self._counter = CountEngine(policy=trust, trusted=_named(trusted).keys(), now=now)
-        self._counter.book = store if isinstance(store, ClaimBook) else None
-        self._path = store if isinstance(store, (str, Path)) else None
+        self._counter.book = book
         self._owned: SqliteStore | None = None
         self._owned_book: ClaimBook | None = None
         self._memory: SyncMemory | None = None
@@ -158,8 +150,8 @@ class NostrClient:
             choice = dataclasses.replace(choice, connection=self._options.connection)
             fetch = PoolFetch(self.pool, choice, self._options.timeouts.group)
             self._finder = RelayFinder(fetch, choice, now=now)
-            if isinstance(store, ClaimBook):
-                self._learn_from(store)
+            if book is not None:
+                self._learn_from(book)
         self._choice = choice
         self._wallets: Wallets | None = None
         self._watching: set[Watching] = set()
@@ -317,6 +309,8 @@ class NostrClient:
 
             raise InvalidInput(NO_LISTS)
         questions = {} if asked is None else {made.name: asked}
+        from nostr_client.watch.watching import Watching
+
         watching = Watching(
             made, lambda merged: self.engine(merged, self.wanted([made], questions))
         )
@@ -341,6 +335,14 @@ class NostrClient:
           run stopped. If the repository is in the client's store, and the client reads events, the
           engine also stores the profiles of people whom the watches show.
         """
+        from nostr_client.count.claims import ClaimBook
+        from nostr_client.network.ingest import Ingest
+        from nostr_client.watch.clock import SystemClock
+        from nostr_client.watch.engine import Engine
+        from nostr_client.watch.naming import NameFinder
+        from nostr_client.watch.scheduler import LaneLimits
+        from nostr_client.watch.worker import LibraryLog, Worker
+
         await self._open_store()
         if book is not None:
             counter = self._counter.with_book(book.claims)
@@ -387,6 +389,8 @@ class NostrClient:
         - `questions`: queries by the name of their watch. Such a query replaces the watch's own
           query.
         """
+        from nostr_client.watch.state import WatchSet
+
         keeps = {} if self._counting.keep is None else {"keep": True}
         return WatchSet(
             watches={one.name: msgspec.structs.replace(one, **keeps) for one in watches},
@@ -475,7 +479,11 @@ class NostrClient:
             raise InvalidInput("this client was closed")
         async with self._opening:
             if self._path is not None and self._owned is None:
+                from nostr_client.count.claims import CLAIMS, ClaimBook
+                from nostr_client.count.wallets.rows import WALLETS
                 from nostr_client.store.sqlite import SqliteStore
+                from nostr_client.sync.sent import REPAIRS
+                from nostr_client.watch.repository import WATCHES
 
                 sets = [CLAIMS, WATCHES, WALLETS, REPAIRS]
                 self._owned = await SqliteStore.open(self._path, migrations=sets)
@@ -487,6 +495,8 @@ class NostrClient:
     def _learn_from(self, book: ClaimBook) -> None:
         """Order the relays of lists by what these claims show of them."""
         if self._finder is not None:
+            from nostr_client.count.claims import StoredExperience
+
             found = StoredExperience(book.database, self._events, self._now)
             self._finder.experience = found
 
@@ -608,6 +618,7 @@ class NostrClient:
         Raises InvalidInput or StoreError. Safe to cancel: stored events stay, and the next sync
         continues.
         """
+        from nostr_client.sync.options import Mode
         from nostr_client.sync.procedure import Syncer
 
         memory = await self._memory_of_syncs()
@@ -647,6 +658,7 @@ class NostrClient:
         Raises InvalidInput or StoreError. Safe to cancel.
         """
         from nostr_client.sync.mirror import mirror
+        from nostr_client.sync.options import Mode
 
         memory = await self._memory_of_syncs()
         relays = self._chosen([first, second])
@@ -779,6 +791,17 @@ class NostrClient:
         trace: TracebackType | None,
     ) -> None:
         await self.close()
+
+
+def _opened(
+    store: EventStore | ClaimBook | str | Path | None,
+) -> tuple[ClaimBook | None, EventStore | None]:
+    """Return the open book or the open store, whichever was given."""
+    if store is None or isinstance(store, (str, Path)):
+        return None, None
+    from nostr_client.count.claims import ClaimBook
+
+    return (store, None) if isinstance(store, ClaimBook) else (None, store)
 
 
 def _named(relays: RelayNames) -> dict[str, str]:

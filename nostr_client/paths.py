@@ -10,9 +10,7 @@ import os
 import stat
 import warnings
 from pathlib import Path
-from typing import Final
-
-import platformdirs
+from typing import Final, Literal
 
 from nostr_client.errors import InvalidInput
 from nostr_client.new_file import replaced_file
@@ -34,7 +32,7 @@ def store_path() -> Path:
     given = os.environ.get(STORE_VARIABLE)
     if given:
         return user_path(given)
-    return (_state_directory() or platformdirs.user_data_path(NAME, False)) / "store.db"
+    return (_state_directory() or _user_folder("data")) / "store.db"
 
 
 def user_path(text: str | Path) -> Path:
@@ -44,12 +42,12 @@ def user_path(text: str | Path) -> Path:
 
 def config_path() -> Path:
     """The agent's configuration: `agent.toml` in the configuration folder."""
-    return platformdirs.user_config_path(NAME, False) / "agent.toml"
+    return _user_folder("config") / "agent.toml"
 
 
 def token_path() -> Path:
     """The token that manages the agent through its API."""
-    return (_state_directory() or platformdirs.user_state_path(NAME, False)) / "token"
+    return (_state_directory() or _user_folder("state")) / "token"
 
 
 def addresses_path() -> Path:
@@ -57,7 +55,7 @@ def addresses_path() -> Path:
     state = _state_directory()
     if state is not None:
         return state / "agent.json"
-    folder = _runtime_folder() or platformdirs.user_state_path(NAME, False)
+    folder = _runtime_folder() or _user_folder("state")
     return folder / "agent.json"
 
 
@@ -72,7 +70,7 @@ def _runtime_folder() -> Path | None:
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = platformdirs.user_runtime_path(NAME, False)
+        found = _user_folder("runtime")
     return found if found.parent == Path(given) else None
 
 
@@ -90,13 +88,20 @@ the system's."""
 
 def tui_path() -> Path:
     """Return the file in which `nostr-tui` remembers its layout and when it was last used."""
-    return platformdirs.user_state_path(NAME, False) / "tui.json"
+    return _user_folder("state") / "tui.json"
 
 
 def budgets_path() -> Path:
     """What public relays were asked lately, by all programs of a user and its agent."""
-    state = _state_directory() or platformdirs.user_state_path(SERVICE, False)
+    state = _state_directory() or _user_folder("state", SERVICE)
     return state / "relay-budgets"
+
+
+def _user_folder(kind: Literal["config", "data", "runtime", "state"], name: str = NAME) -> Path:
+    """The user's folder of one kind, by the rules of the platform."""
+    import platformdirs  # only commands that need a folder load it
+
+    return Path(getattr(platformdirs, f"user_{kind}_dir")(name, False))
 
 
 def _state_directory() -> Path | None:

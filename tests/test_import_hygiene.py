@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
+from agent.relay.server import serve
+from bench.fresh import modules_of
 from nostr_client.errors import EXTRAS
+from nostr_client.store.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 LIBSECP256K1 = {"btclib_libsecp256k1", "coincurve"}
 HEAVY = {"asyncio", "aiohttp", "sqlite3"} | LIBSECP256K1
@@ -64,6 +72,35 @@ def test_counters_load_neither_relays_nor_keys() -> None:
 def test_the_agent_loads_no_pyspark_and_no_pandas(module: str) -> None:
     """Either is a second of CPU."""
     assert not loaded_by(module) & {"pyspark", "py4j", "pandas", "pyarrow"}
+
+
+TARGET = "ab" * 32
+NO_STORE = frozenset({"numpy", "sqlite3", "nostr_client.store.database"})
+NOT_FOR_A_COUNT = NO_STORE | {"rich", "platformdirs", "nostr_client.watch.engine"}
+
+BUDGETS = [
+    ("count reactions TARGET -r RELAY --json", 180, NOT_FOR_A_COUNT),
+    ("count --kind 1 -r RELAY --json", 180, NOT_FOR_A_COUNT),
+    ("count reactions TARGET -r RELAY --json --store STORE", 305, frozenset({"rich"})),
+    ("req --kind 1 -r RELAY", 175, NO_STORE),
+    ("sync run --kind 1 -r RELAY --store STORE --json", 330, frozenset({"rich"})),
+]
+"""Words of a command, the most modules beside those of aiohttp and of Python itself, and modules
+that the command does not need."""
+
+
+@pytest.mark.parametrize(("words", "most", "not_needed"), BUDGETS, ids=[one[0] for one in BUDGETS])
+async def test_a_command_loads_few_modules(
+    words: str, most: int, not_needed: frozenset[str], tmp_path: Path
+) -> None:
+    """Each module costs a short command about a millisecond before its first request."""
+    async with await SqliteStore.open(":memory:") as store, serve(store, port=0) as relay:
+        values = {"TARGET": TARGET, "RELAY": relay.url, "STORE": str(tmp_path / "store.db")}
+        command = [values.get(word, word) for word in words.split()]
+        loaded = await asyncio.to_thread(modules_of, command, tmp_path)
+    assert not_needed.isdisjoint(loaded)
+    ours = {one for one in loaded if one.partition(".")[0] not in sys.stdlib_module_names}
+    assert len(ours - loaded_by("aiohttp")) <= most
 
 
 WITHOUT_EXTRAS = """

@@ -16,6 +16,7 @@ import click
 
 from nostr_client import __version__
 from nostr_client.cli.entry import run_command
+from nostr_client.cli.gc_tuning import run_to_exit
 from nostr_client.cli.parameters import UserPath
 from nostr_client.paths import tui_path
 from tui.ending import TERMINATED, Ending
@@ -193,4 +194,4 @@ def _app(
 
 def main() -> None:
     """Run `nostr-tui` with the arguments of this process, and leave with its exit code."""
-    sys.exit(run_command(cli, "nostr-tui"))
+    run_to_exit(partial(run_command, cli, "nostr-tui"))

@@ -7,11 +7,15 @@ its name; `place` chooses between a store's file and the agent that holds it.
 
 from __future__ import annotations
 
-import sys
+from nostr_client.cli.gc_tuning import run_to_exit
 
 
 def main() -> None:
     """Run `nostr-client` with the arguments of this process, and exit with its code."""
+    run_to_exit(_run)
+
+
+def _run() -> int:
     from nostr_client.cli.app import run
 
-    sys.exit(run())
+    return run()

@@ -7,7 +7,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.text import Text
 
 from nostr_client import hll
 from nostr_client.cli.count_enough import enough_option, unasked_lines
@@ -56,6 +55,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     from nostr_client.assertions.reading import Asserted
     from nostr_client.client import NostrClient
@@ -105,6 +105,8 @@ def table(result: CountResult, names: Mapping[str, str] | None = None) -> Table:
 
 
 def _row(claim: Claim, name: str) -> list[Text]:
+    from rich.text import Text
+
     people = "" if claim.registers is None else f"{_estimate(claim.registers)}"
     latency = "" if claim.latency_ms is None else f"{claim.latency_ms:.0f}"
     cells = [

@@ -1,14 +1,30 @@
-"""Tune the garbage collector of a long-running program with many small objects."""
+"""Tune the garbage collector: for programs that start and end, and for long runs."""
 
 from __future__ import annotations
 
 import gc
-from typing import Final
+import sys
+from typing import TYPE_CHECKING, Final, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 YOUNG: Final = 100_000
 """Allocations between two collections of young objects: Python's 700 suits small programs. Several
 hundred concurrent questions are 25,000 live objects, which every collection would scan without
 effect."""
+
+
+def run_to_exit(run: Callable[[], int]) -> NoReturn:
+    """Run a program and exit the process with the exit code that `run` returns.
+
+    Modules, classes and commands live until the process ends. The collector therefore scans them
+    neither while they load nor at the end, which is a tenth of the CPU time of a short command.
+    """
+    gc.set_threshold(YOUNG, 10, 10)
+    code = run()
+    gc.freeze()
+    sys.exit(code)
 
 
 def prepare_for_long_runs() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -142,11 +143,10 @@ def _plain_cell(value: object) -> object:
 @contextmanager
 def waiting(message: str) -> Iterator[None]:
     """Show a spinner on stderr while the block runs, only on a terminal."""
-    out = console(stderr=True)
-    if not out.is_terminal:
+    if not sys.stderr.isatty():
         yield
         return
-    with out.status(message):
+    with console(stderr=True).status(message):
         yield
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 import click
@@ -22,7 +24,7 @@ from nostr_client.cli.sync_kept import show as show_kept
 from nostr_client.codecs.display import moment, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from nostr_client.options import Options
     from nostr_client.store.sync_memory import TriedEvents, TriedFilter
     from nostr_client.sync.options import SyncOptions
-    from nostr_client.sync.procedure import Question
+    from nostr_client.sync.procedure import OnProgress, Question
     from nostr_client.sync.report import RelayReport, SyncReport
 
 
@@ -42,26 +44,32 @@ _MEAN_BYTES = 700
 """Assumed size of an event before the first download."""
 
 
-class SyncBars:
-    """A context manager; `update` shows the relays' numbers so far, only on a terminal."""
+@contextmanager
+def sync_bars(*, shown: bool) -> Iterator[OnProgress | None]:
+    """Yield a function that shows the relays' numbers so far, or None without a terminal."""
+    if not (shown and sys.stderr.isatty()):
+        yield None
+        return
+    with SyncBars(console(stderr=True)) as bars:
+        yield bars.update
 
-    def __init__(self, console: Console, *, shown: bool) -> None:
+
+class SyncBars:
+    """A context manager; `update` shows the relays' numbers so far."""
+
+    def __init__(self, console: Console) -> None:
         from rich.progress import BarColumn, Progress, TextColumn
 
-        self._shown = shown and console.is_terminal
         self._tasks: list[int] = []
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=20),
             TextColumn("{task.fields[numbers_line]}"),
             console=console,
-            disable=not self._shown,
         )
 
     def update(self, relays: Sequence[RelayReport]) -> None:
         """Show the numbers so far."""
-        if not self._shown:
-            return
         for index, one in enumerate(relays):
             if index >= len(self._tasks):
                 self._tasks.append(self._progress.add_task(one.relay, numbers_line="", total=None))
@@ -289,9 +297,9 @@ async def _sync(
 ) -> SyncReport:
 
     async with client:
-        with SyncBars(console(stderr=True), shown=bars) as shown:
+        with sync_bars(shown=bars) as shown:
             return await client.sync(
-                question, options=options, timeout=timeout, on_progress=shown.update, **moving
+                question, options=options, timeout=timeout, on_progress=shown, **moving
             )
 
 
@@ -401,5 +409,5 @@ async def _mirror(
     moving: dict[str, Any],
 ) -> SyncReport:
     async with client:
-        with SyncBars(console(stderr=True), shown=bars) as shown:
-            return await client.mirror(asked, *relays, on_progress=shown.update, **moving)
+        with sync_bars(shown=bars) as shown:
+            return await client.mirror(asked, *relays, on_progress=shown, **moving)

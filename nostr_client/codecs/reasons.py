@@ -40,58 +40,57 @@ _BY_PREFIX = {reason.value: reason for reason in Reason} | {
 _SHOUTED = re.compile(r"\A(?:ERROR: )?(?:bad req: |bad msg: )?", re.ASCII)
 _PREFIX = re.compile(r"([a-z][a-z0-9-]{0,39}):(?!//)", re.ASCII)
 _OLD_CODE = re.compile(r"(RESULTS_TOO_BIG|CLOSED|FILTER_NOT_FOUND|FILTER_INVALID)\b:? *", re.ASCII)
-_TOO_MANY = re.compile(r"\btoo (?:many|much) (?:concurrent|open|subs|requests|neg)", re.I)
-_TOO_BIG = re.compile(r"\btoo (?:many|big|large)\b", re.I)
-_TOO_MANY_RECORDS = re.compile(
+_TOO_MANY = r"\btoo (?:many|much) (?:concurrent|open|subs|requests|neg)"
+_TOO_BIG = r"\btoo (?:many|big|large)\b"
+_TOO_MANY_RECORDS = (
     r"\btoo many (?:query )?(?:results|records|events|items)\b"
-    r"|\b(?:results?(?: set)?|query) (?:is )?too (?:big|large)\b|\bmax_sync_events\b",
-    re.I,
+    r"|\b(?:results?(?: set)?|query) (?:is )?too (?:big|large)\b|\bmax_sync_events\b"
 )
-_CROWDED = re.compile(
+_CROWDED = (
     r"\b(?:too many|max(?:imum)?(?: number of)?) (?:\w+ ){0,2}(?:subscriptions?|subs|reqs?)\b"
-    r"|\bsubscription (?:limit|quota)\b",
-    re.I,
+    r"|\bsubscription (?:limit|quota)\b"
 )
-_LOST = re.compile(r"\b(?:unknown|no such) (?:neg )?subscription|\bsubscription not found", re.I)
-_SUPERSEDED = re.compile(
-    r"\A(?:replaced|superseded):|\b(?:superseded|(?:a|have|has) newer|newer (?:version|event))\b",
-    re.I,
+_LOST = r"\b(?:unknown|no such) (?:neg )?subscription|\bsubscription not found"
+_SUPERSEDED = (
+    r"\A(?:replaced|superseded):|\b(?:superseded|(?:a|have|has) newer|newer (?:version|event))\b"
 )
 _NUMBER = re.compile(r"(?<![\w.])\d{1,18}(?![\w.])", re.ASCII)
 
-_UNKNOWN_COMMAND = re.compile(
+_UNKNOWN_COMMAND = (
     r"\b(?:unknown|unhandled|unexpected|unrecogni[sz]ed|unsupported|no such) (?:nostr |client )?"
     r"(?:cmd|command|message|msg|verb|type|envelope|label|request|action)\b"
     r"|\b(?:cmd|command|message|verb|request)(?: type)? (?:is )?(?:unknown|unrecogni[sz]ed"
     r"|not (?:recogni[sz]ed|supported|implemented|found)|unsupported|unhandled)"
     r"|\b(?:could not|cannot|can't|failed to|unable to) (?:parse|decode|handle|deserialize)"
     r" (?:the )?(?:cmd|command|message|msg|envelope|request)\b"
-    r"|\binvalid (?:client message|message type|discriminator|command|envelope|label)\b",
-    re.I,
+    r"|\binvalid (?:client message|message type|discriminator|command|envelope|label)\b"
 )
-_NO_COUNT = re.compile(
+_NO_COUNT = (
     r"\b(?:count|nip-?45)\b.{0,40}(?:disabled|not supported|unsupported)"
-    r"|\bnot support(?:ing)? (?:the )?(?:count|nip-?45)\b",
-    re.I,
+    r"|\bnot support(?:ing)? (?:the )?(?:count|nip-?45)\b"
 )
-_NO_NEG = re.compile(
+_NO_NEG = (
     r"\b(?:neg(?:entropy|-open|-msg)?|nip-?77)\b.{0,40}(?:disabled|off\b|unsupported|unavailable"
     r"|unimplemented|not (?:a valid|allowed|available|enabled|implemented|supported))"
     r"|\b(?:not|n't) (?:implement|know|offer|speak|support)(?:ing)? (?:\w+ )?"
     r"(?:negentropy|nip-?77)\b"
     r"|\b(?:unknown|unhandled|unexpected|unrecogni[sz]ed|unsupported)\b.{0,30}"
     r"\b(?:neg-open|negentropy|nip-?77)\b"
-    r"|\bnegentropy error: negentropy query missing elements",
-    re.I,
+    r"|\bnegentropy error: negentropy query missing elements"
 )
-_NOT_UNDERSTOOD = re.compile(
+_NOT_UNDERSTOOD = (
     r"\b(?:invalid|malformed|unparsea?ble|bad) (?:nostr )?(?:message|msg|request)\b(?!: \w)"
     r"|\b(?:parse|parsing) (?:error|failed)\b|\berror parsing\b|\binvalid_union\b"
     r"|\bdoes not match any of the allowed types\b"
-    r"|\A\W*(?:(?:error|invalid): )?(?:unimplemented|not implemented|unsupported|unknown)\W*\Z",
-    re.I,
+    r"|\A\W*(?:(?:error|invalid): )?(?:unimplemented|not implemented|unsupported|unknown)\W*\Z"
 )
 """What some relays say of any frame that they cannot read."""
+
+
+def _says(text: str, pattern: str) -> bool:
+    """Whether a text matches in any case. Most programs never need these patterns, and compiling
+    all of them takes milliseconds: `re` compiles each on its first use, and keeps it."""
+    return re.search(pattern, text, re.I) is not None
 
 
 def strip_shout(reason: str) -> str:
@@ -120,15 +119,15 @@ def classify(reason: str) -> Reason:
     rest = strip_shout(reason[:_LOOK_AT])
     old = _OLD_CODE.match(rest)
     known = _BY_PREFIX.get(old[1].lower() if old else prefix(rest))
-    if known is not None and not (known is Reason.ERROR and _LOST.search(rest)):
+    if known is not None and not (known is Reason.ERROR and _says(rest, _LOST)):
         return known
     return _classify_prose(rest)
 
 
 def _classify_prose(text: str) -> Reason:
-    if _LOST.search(text):
+    if _says(text, _LOST):
         return Reason.CLOSED
-    if _TOO_MANY.search(text):
+    if _says(text, _TOO_MANY):
         return Reason.TOO_MANY
     if means_count_unsupported(text) or means_neg_unsupported(text):
         return Reason.UNSUPPORTED
@@ -137,7 +136,7 @@ def _classify_prose(text: str) -> Reason:
 
 def is_crowded(reason: str) -> bool:
     """True when a CLOSED says that this connection has too many open REQs, under any prefix."""
-    return bool(_CROWDED.search(reason[:_LOOK_AT]))
+    return _says(reason[:_LOOK_AT], _CROWDED)
 
 
 def is_overflow(reason: str) -> bool:
@@ -147,13 +146,13 @@ def is_overflow(reason: str) -> bool:
     """
     code, text = classify(reason), strip_shout(reason[:_LOOK_AT])
     if code is Reason.BLOCKED:
-        return bool(_OLD_CODE.match(text) or (_TOO_BIG.search(text) and not _TOO_MANY.search(text)))
-    return code in (Reason.ERROR, Reason.OTHER) and bool(_TOO_MANY_RECORDS.search(text))
+        return bool(_OLD_CODE.match(text) or (_says(text, _TOO_BIG) and not _says(text, _TOO_MANY)))
+    return code in (Reason.ERROR, Reason.OTHER) and _says(text, _TOO_MANY_RECORDS)
 
 
 def means_superseded(reason: str) -> bool:
     """True when an OK says that the relay has a newer version of the event."""
-    return bool(_SUPERSEDED.search(strip_shout(reason[:_LOOK_AT])))
+    return _says(strip_shout(reason[:_LOOK_AT]), _SUPERSEDED)
 
 
 def max_records(reason: str) -> int | None:
@@ -174,11 +173,11 @@ def means_neg_unsupported(notice: str) -> bool:
     return _speaks_of(notice, _NO_NEG) or _speaks_of(notice, _NOT_UNDERSTOOD)
 
 
-def _speaks_of(notice: str, this_command: re.Pattern[str]) -> bool:
+def _speaks_of(notice: str, this_command: str) -> bool:
     text = notice[:_LOOK_AT]
     if _BY_PREFIX.get(prefix(text)) not in _MAY_MEAN_UNKNOWN:
         return False  # `rate-limited: ...` ends nothing
-    return bool(_UNKNOWN_COMMAND.search(text) or this_command.search(text))
+    return _says(text, _UNKNOWN_COMMAND) or _says(text, this_command)
 
 
 _MAY_MEAN_UNKNOWN = (None, Reason.UNSUPPORTED, Reason.INVALID, Reason.ERROR)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from nostr_client.count.claiming import RelayOutcome, claim_of
 from nostr_client.count.claims import Reread, TransientMemory
 from nostr_client.count.judging import JudgedRelay, ids_of
-from nostr_client.count.listing import is_listable, list_ids
 from nostr_client.count.merge import Listing
+from nostr_client.count.queries import is_listable
 from nostr_client.count.reading import EventReader
 from nostr_client.errors import DeadlineExceeded, HeldBack, RelayError, RelayRefused, Unsupported
 from nostr_client.network.waiting import end, task_group
@@ -358,6 +358,8 @@ class CountRequest:
             return False
         if self._relay.capabilities.negentropy is False or await self._holds_events():
             return False
+        from nostr_client.count.listing import list_ids
+
         named = await list_ids(
             self._relay,
             query,

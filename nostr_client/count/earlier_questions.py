@@ -8,7 +8,6 @@ mean is a finer measure, as far as relays hold alike parts of all.
 from __future__ import annotations
 
 import math
-from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Final
 
 from nostr_client import hll
@@ -66,6 +65,8 @@ class EarlierQuestions:
         own = added(now, left, alone=alone)
         if len(gains) < LEAST_QUESTIONS or own is None:
             return None
+        from statistics import fmean, stdev
+
         mean, spread = fmean(gains), stdev(gains)
         rare = _RARE / len(gains)
         if own > mean + _UNLIKE * spread + _RARE:

@@ -13,8 +13,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from nostr_client.codecs import kinds
-from nostr_client.codecs.private_kinds import RECEIVER_ONLY
 from nostr_client.count.comparing import compare
 from nostr_client.errors import RelayError
 from nostr_client.network.paging.by_id import events_by_id
@@ -60,21 +58,6 @@ class NamedIds(NamedTuple):
     full: bool
     events: tuple[VerifiedEvent, ...]
     traffic: int
-
-
-def is_regular(query: Query) -> bool:
-    """Whether each id is an event of its own: no version of these kinds replaces another."""
-    return all(
-        one.search is None and one.kinds is not None and all(map(kinds.is_regular, one.kinds))
-        for one in query.filters
-    )
-
-
-def is_listable(query: Query) -> bool:
-    """Whether each id is an event of its own, which the relay sends to any client."""
-    return is_regular(query) and all(
-        RECEIVER_ONLY.isdisjoint(one.kinds or ()) for one in query.filters
-    )
 
 
 async def list_ids(

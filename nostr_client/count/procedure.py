@@ -14,12 +14,10 @@ import msgspec
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.count.asking import LEAST, CountOptions, CountRequest
 from nostr_client.count.beside import FirstRound, judge_beside
-from nostr_client.count.claims import StoredExperience
 from nostr_client.count.earlier_questions import MONTH, MOST_QUESTIONS, EarlierQuestions
 from nostr_client.count.judging import SharedIds
-from nostr_client.count.listing import is_regular
 from nostr_client.count.merge import CountUnit, TrustPolicy, merge_claims
-from nostr_client.count.queries import CANONICAL
+from nostr_client.count.queries import CANONICAL, is_regular
 from nostr_client.count.recipients import Recipients
 from nostr_client.count.remembering import KEEP, asked_of, merge_input, remembered
 from nostr_client.count.result import CountResult
@@ -294,6 +292,8 @@ class CountEngine:
 
         Raises StoreError.
         """
+        from nostr_client.count.claims import StoredExperience
+
         assert self.book is not None
         found = await StoredExperience(self.book.database, None, self._now).evidence(
             urls, query.name

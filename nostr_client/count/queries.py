@@ -15,6 +15,7 @@ import msgspec
 from nostr_client import hll
 from nostr_client.codecs import kinds, nip19
 from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.private_kinds import RECEIVER_ONLY
 from nostr_client.codecs.references import (
     people_named,
     reacted_to,
@@ -399,6 +400,21 @@ def target_of(query: Query) -> OutboxTarget:
     kinds = (kind for one in query.filters for kind in one.kinds or ())
     answers = tuple(dict.fromkeys(kinds)) if query.name in ANSWERS else ()
     return msgspec.structs.replace(found, question=query.name, answers=answers)
+
+
+def is_regular(query: Query) -> bool:
+    """Whether each id is an event of its own: no version of these kinds replaces another."""
+    return all(
+        one.search is None and one.kinds is not None and all(map(kinds.is_regular, one.kinds))
+        for one in query.filters
+    )
+
+
+def is_listable(query: Query) -> bool:
+    """Whether each id is an event of its own, which the relay sends to any client."""
+    return is_regular(query) and all(
+        RECEIVER_ONLY.isdisjoint(one.kinds or ()) for one in query.filters
+    )
 
 
 def _author_of(query: Query) -> OutboxTarget:

@@ -9,13 +9,29 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
 
 SIZES = (4, 16, 64, 256)
 """Lengths of the list in a statement. There are few, so that all statements stay prepared."""
 
 CHUNK = SIZES[-1]
+
+WIDE_SIZES = (*SIZES, 512, 1024)
+"""The same for a list that one statement must have as a whole, such as the authors of a filter."""
+
+WIDEST = WIDE_SIZES[-1]
+
+MARKS = {size: ",".join("?" * size) for size in WIDE_SIZES}
+"""The parameters of a statement, by the length of its list."""
+
+
+def filled_up(values: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
+    """Return the values, and the last one again up to the next size."""
+    filled = list(values)
+    size = next(size for size in sizes if size >= len(filled))
+    filled.extend(filled[-1:] * (size - len(filled)))
+    return filled
 
 
 def chunks(values: Sequence[Any]) -> Iterator[list[Any]]:
@@ -24,10 +40,7 @@ def chunks(values: Sequence[Any]) -> Iterator[list[Any]]:
     A short list is filled up with its last value.
     """
     for start in range(0, len(values), CHUNK):
-        chunk = list(values[start : start + CHUNK])
-        size = next(size for size in SIZES if size >= len(chunk))
-        chunk.extend(chunk[-1:] * (size - len(chunk)))
-        yield chunk
+        yield filled_up(values[start : start + CHUNK], SIZES)
 
 
 def rows_in(conn: sqlite3.Connection, select: str, values: Sequence[Any]) -> Iterator[Any]:
@@ -36,10 +49,7 @@ def rows_in(conn: sqlite3.Connection, select: str, values: Sequence[Any]) -> Ite
     `select` ends before the bracket.
     """
     for chunk in chunks(values):
-        yield from conn.execute(f"{select} ({_MARKS[len(chunk)]})", chunk)
-
-
-_MARKS = {size: ",".join("?" * size) for size in SIZES}
+        yield from conn.execute(f"{select} ({MARKS[len(chunk)]})", chunk)
 
 
 CACHE_SIZE = 50_000
@@ -65,11 +75,13 @@ class Authors:
             self._known = {}
             self._last = last
 
-    def find(self, conn: sqlite3.Connection, pubkeys: Iterable[str]) -> dict[str, int]:
+    def find(self, conn: sqlite3.Connection, pubkeys: Collection[str]) -> dict[str, int]:
         """Return the numbers of the pubkeys that have one."""
-        wanted, known = set(pubkeys), self._known
-        found = {key: known[key] for key in wanted if key in known}
-        missing = [bytes.fromhex(key) for key in wanted if key not in found]
+        known = self._known
+        found = {key: known[key] for key in pubkeys if key in known}
+        if len(found) == len(pubkeys):
+            return found
+        missing = [bytes.fromhex(key) for key in {*pubkeys} - found.keys()]
         if missing:
             rows = rows_in(conn, "SELECT pubkey, a FROM author WHERE pubkey IN", missing)
             fresh = {pubkey.hex(): a for pubkey, a in rows}

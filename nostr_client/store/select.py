@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from nostr_client.errors import InvalidFilter
-from nostr_client.store.lookup import CHUNK, chunks, rows_in
+from nostr_client.store.lookup import MARKS, WIDE_SIZES, WIDEST, chunks, filled_up, rows_in
 from nostr_client.store.rows import EVENT_COLUMNS, EVENT_TABLES, read_events
 from nostr_client.store.search import wanted
 
@@ -85,15 +85,13 @@ def _choose(
     kinds: tuple[int, ...] | None,
     authors: tuple[int, ...] | None,
 ) -> AccessPath:
-    of_kind = () if kinds is None else (_one_of("k.kind", kinds),)
-    of_author = () if authors is None else (_one_of("k.a", authors),)
     if filter.ids is not None:
         ids = tuple(bytes.fromhex(i) for i in dict.fromkeys(filter.ids))
-        rest = (*of_kind, *of_author, *_tagged(tags))
+        rest = (*_among("k.kind", kinds), *_among("k.a", authors), *_tagged(tags))
         return AccessPath("event k INDEXED BY event_id", (("k.id", ids),), rest, (), unique=True)
     if tags:
         of_tag, rest = _of_tag(tags[0], kinds)
-        others = (*rest, *of_author, *_tagged(tags[1:]))
+        others = (*rest, *_among("k.a", authors), *_tagged(tags[1:]))
         return AccessPath(TAG, of_tag, others, (), unique=len(tags[0]) == 1)
     if authors is not None and kinds is not None:
         prefix: Prefix = (("k.a", authors), ("k.kind", kinds))
@@ -133,6 +131,11 @@ def _one_of(column: str, values: Sequence[int]) -> str:
     if len(values) == 1:
         return f"{column} = {values[0]}"
     return f"{column} IN ({','.join(map(str, values))})"
+
+
+def _among(column: str, values: Sequence[int] | None) -> tuple[str, ...]:
+    """Return the condition on a column, if there is one."""
+    return () if values is None else (_one_of(column, values),)
 
 
 def _tagged(tags: Sequence[Sequence[int]]) -> tuple[str, ...]:
@@ -198,9 +201,9 @@ def _in_prefix(column: str, values: Sequence[Param]) -> tuple[str, Sequence[Para
     """
     if len(values) == 1:
         return f"{column} = ?", values
-    if len(values) <= CHUNK:
-        (padded,) = chunks(values)
-        return f"{column} IN ({','.join('?' * len(padded))})", padded
+    if len(values) <= WIDEST:
+        filled = filled_up(values, WIDE_SIZES)
+        return f"{column} IN ({MARKS[len(filled)]})", filled
     numbers = [value for value in values if isinstance(value, int)]
     if numbers:
         return _one_of(column, numbers), ()
@@ -209,7 +212,8 @@ def _in_prefix(column: str, values: Sequence[Param]) -> tuple[str, Sequence[Para
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from typing import Any
 
     from nostr_client.codecs.event import Event
     from nostr_client.codecs.filters import Filter
@@ -222,6 +226,7 @@ _ID, _TIME = attrgetter("id"), attrgetter("created_at")
 _KEYS = "k.created_at, k.seq"
 _IDS = "SELECT seq, id FROM event WHERE seq IN"
 _NEWEST = "k.created_at DESC"
+_NAMED = EVENT_COLUMNS.replace("e.", "k.")
 _EVENTS = f"SELECT {EVENT_COLUMNS} FROM {EVENT_TABLES} WHERE e.seq IN"
 
 
@@ -288,14 +293,30 @@ def _sorted(events: Iterable[Event]) -> list[Event]:
 
 def of_filter(conn: sqlite3.Connection, context: QueryContext, filter: Filter) -> list[Event]:
     """Return the events that match one filter, up to its limit, in no particular order."""
-    seqs = keys(conn, context, filter, filter.limit)
-    found = read_events(rows_in(conn, _EVENTS, seqs))
+    if filter.ids is not None and (filter.limit is None or filter.limit >= len(filter.ids)):
+        found = read_events(_by_ids(conn, plan(conn, context, filter), filter))
+    else:
+        seqs = keys(conn, context, filter, filter.limit)
+        found = read_events(rows_in(conn, _EVENTS, seqs))
     if not filter.tags:
         return found
     real = [event for event in found if filter.matches(event)]
     if len(real) == len(found) or filter.limit is None:
         return real
     return _without_collisions(conn, context, filter, filter.limit)
+
+
+def _by_ids(
+    conn: sqlite3.Connection, chosen: AccessPath, filter: Filter
+) -> Iterator[Sequence[Any]]:
+    """Yield the rows of a filter with ids by one pass, as no limit decides between them."""
+    if chosen.nothing:
+        return
+    ((column, ids),) = chosen.prefix
+    named = chosen._replace(table=f"{chosen.table} CROSS JOIN author u ON u.a = k.a")
+    for chunk in chunks(ids):
+        part = named._replace(prefix=((column, tuple(chunk)),))
+        yield from conn.execute(*select(part, _NAMED, TimeBounds(filter.since, filter.until)))
 
 
 def _without_collisions(

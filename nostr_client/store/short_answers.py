@@ -63,9 +63,21 @@ def limit_of(filter: Filter) -> int | None:
         most = len(filter.ids) if most is None else min(most, len(filter.ids))
     if filter.search is not None or not most or most > MOST_EVENTS:
         return None
+    return most if _values(filter) <= MOST_VALUES else None
+
+
+def is_short_count(filter: Filter) -> bool:
+    """Whether a count of a filter may run in the caller's thread, until it takes too many steps.
+
+    SQLite counts a whole index in one step, which nothing can stop. A filter without values is
+    therefore not short.
+    """
+    return filter.search is None and 0 < _values(filter) <= MOST_VALUES
+
+
+def _values(filter: Filter) -> int:
     lists = (filter.ids, filter.authors, filter.kinds, *(values for _, values in filter.tags))
-    values = sum(len(one) for one in lists if one is not None)
-    return most if values <= MOST_VALUES else None
+    return sum(len(one) for one in lists if one is not None)
 
 
 def short_answer(

@@ -23,7 +23,7 @@ from nostr_client.store.rows import TagHasher
 from nostr_client.store.save import Saver, held_ids
 from nostr_client.store.schema import HASH_KEY, STORE
 from nostr_client.store.search import SEARCH
-from nostr_client.store.short_answers import limit_of, short_answer
+from nostr_client.store.short_answers import is_short_count, limit_of, short_answer
 from nostr_client.store.snapshot import Snapshot, ascending, stream
 from nostr_client.store.sync_memory import SYNC
 from nostr_client.store.verify import StoreVerifier
@@ -163,6 +163,11 @@ class SqliteStore(EventStore):
         return await self.database.read(lambda c: select.events(c, self._context(), filters))
 
     async def count(self, filters: Sequence[Filter]) -> int:
+        if len(filters) == 1 and is_short_count(filters[0]):
+            found = self.database.look(lambda c: aggregate.count(c, self._context(), filters))
+            if found is not None:
+                await asyncio.sleep(0)  # lets other tasks run between the counts of a loop
+                return found
         return await self.database.read(lambda c: aggregate.count(c, self._context(), filters))
 
     async def distinct_authors(self, filters: Sequence[Filter]) -> int:

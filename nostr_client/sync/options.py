@@ -1,36 +1,15 @@
-"""Define the direction and the limits of a sync."""
+"""Define what a sync does, and its limits."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from enum import StrEnum
 from typing import Final
 
 from nostr_client.errors import InvalidInput
+from nostr_client.sync.direction import Direction
 
 LEAST_FRAME: Final = 4096
 """Fewest bytes of a negentropy message that the engine needs."""
-
-
-class Direction(StrEnum):
-    """The direction in which a sync moves events."""
-
-    DOWN = "down"
-    """From the relays to the store."""
-    UP = "up"
-    """From the store to the relays."""
-    BOTH = "both"
-    """In both directions."""
-
-    @property
-    def down(self) -> bool:
-        """True when events are downloaded."""
-        return self is not Direction.UP
-
-    @property
-    def up(self) -> bool:
-        """True when events are uploaded."""
-        return self is not Direction.DOWN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

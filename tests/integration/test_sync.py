@@ -16,7 +16,8 @@ from nostr_client.codecs.filters import Filter
 from nostr_client.errors import InvalidFilter, InvalidInput
 from nostr_client.options import Limits
 from nostr_client.store.sqlite import SqliteStore
-from nostr_client.sync.options import Direction, SyncOptions
+from nostr_client.sync.direction import Direction
+from nostr_client.sync.options import SyncOptions
 from nostr_client.sync.report import SyncStatus
 from tests.faults import Silent
 from tests.faulty_relay import Behaviour, FaultyRelay, Peer

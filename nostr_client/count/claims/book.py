@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from nostr_client.count.claims import rows
 from nostr_client.count.claims.changes import CHANGES, RECEIVED, note_received
-from nostr_client.count.claims.memory import ListMemory
 from nostr_client.count.claims.periods import PERIODS
 from nostr_client.count.claims.rows import held_rows
 from nostr_client.store.database import Database
@@ -98,33 +97,6 @@ SMALL: Final = 300
 
 MOST_GLANCES: Final = 20_000
 """Places whose mark is cached: half a kilobyte each; beyond this, the cache is cleared."""
-
-
-class MemoryAccess(Protocol):
-    """Gives one caller at a time access to a memory."""
-
-    @property
-    def seen(self) -> tuple[ReadCoverage, int] | None:
-        """Return the mark and the number of events as last read; None: use the memory."""
-        ...
-
-    async def use(self, work: Callable[[Memory], T]) -> T:
-        """Run `work`; on return its changes are stored completely, or not at all.
-
-        Cancelling waits for a work that has begun. Raises StoreError and its kinds.
-        """
-        ...
-
-
-class TransientMemory:
-    """A memory that lasts as long as this object; `replaces` as for `ListMemory`."""
-
-    def __init__(self, *, replaces: bool = False) -> None:
-        self.memory = ListMemory(replaces=replaces)
-        self.seen: tuple[ReadCoverage, int] | None = None
-
-    async def use(self, work: Callable[[Memory], T]) -> T:
-        return work(self.memory)
 
 
 class DurableMemory:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
@@ -12,9 +12,12 @@ from nostr_client.count.claims.coverage import Drift, EventChanges, ReadCoverage
 from nostr_client.count.merge import Reading, Receipt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from nostr_client.count.claims.coverage import HeldEvent, Update
+
+
+T = TypeVar("T")
 
 
 class Memory(Protocol):
@@ -192,6 +195,33 @@ class ListMemory:
         low = bisect_left(self._order, (start, b""))
         high = len(self._order) if end is None else bisect_left(self._order, (end + 1, b""))
         return low, high
+
+
+class MemoryAccess(Protocol):
+    """Gives one caller at a time access to a memory."""
+
+    @property
+    def seen(self) -> tuple[ReadCoverage, int] | None:
+        """Return the mark and the number of events as last read; None: use the memory."""
+        ...
+
+    async def use(self, work: Callable[[Memory], T]) -> T:
+        """Run `work`; on return its changes are stored completely, or not at all.
+
+        Cancelling waits for a work that has begun. Raises StoreError and its kinds.
+        """
+        ...
+
+
+class TransientMemory:
+    """A memory that lasts as long as this object; `replaces` as for `ListMemory`."""
+
+    def __init__(self, *, replaces: bool = False) -> None:
+        self.memory = ListMemory(replaces=replaces)
+        self.seen: tuple[ReadCoverage, int] | None = None
+
+    async def use(self, work: Callable[[Memory], T]) -> T:
+        return work(self.memory)
 
 
 def supersedes(event: HeldEvent, other: HeldEvent) -> bool:

@@ -9,7 +9,6 @@ flagged.
 from __future__ import annotations
 
 import math
-from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from nostr_client import hll
@@ -99,6 +98,8 @@ def too_many_events(count: int, estimate: float, others: Sequence[float]) -> boo
     """Whether a count has far more events per author than at least two other relays show."""
     if len(others) < MIN_OTHERS:
         return False
+    from statistics import median
+
     usual = max(median(others), 1.0)
     return count > COUNT_FACTOR * usual * max(estimate, FEWEST)
 

@@ -11,7 +11,7 @@ from nostr_client.codecs.filters import Filter
 from nostr_client.store.aggregate import held_kinds
 from nostr_client.store.migrate import create
 from nostr_client.store.schema import STORE
-from nostr_client.store.select import TimeBounds, access, select
+from nostr_client.store.select import Statement, TimeBounds, access, select
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,6 +73,19 @@ def test_the_tag_with_the_fewest_values_leads(conn: sqlite3.Connection) -> None:
     statement = select(chosen, "k.seq", TimeBounds())
     rows = conn.execute(f"EXPLAIN QUERY PLAN {statement.sql}", statement.params).fetchall()
     assert all("SEARCH" in row[3] or "SUBQUERY" in row[3] for row in rows)
+
+
+def test_lists_of_similar_lengths_share_one_text() -> None:
+    """SQLite's statement cache then has the statement prepared."""
+
+    def statement(count: int) -> Statement:
+        chosen = access(Filter(authors=[ID]), hash_tag, range(count), None)
+        return select(chosen, "k.seq", TimeBounds(), limit=10, order="k.created_at DESC")
+
+    assert statement(300).sql == statement(400).sql
+    assert statement(900).sql == statement(1_000).sql
+    assert set(statement(900).params) == {*range(900), 10}
+    assert "IN (0,1,2" in statement(2_000).sql  # so many values are faster as text
 
 
 def test_two_values_of_a_tag_may_find_an_event_twice() -> None:

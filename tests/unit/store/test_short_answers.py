@@ -12,6 +12,7 @@ from nostr_client.codecs.event import Event, nip01_order
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.keys import VerifiedEvent
 from nostr_client.errors import StoreCorrupt, StoreError
+from nostr_client.store import select
 from nostr_client.store.rows import TagHasher, encode_tags, read_event
 from nostr_client.store.short_answers import MOST_BYTES, MOST_EVENTS, MOST_VALUES
 from nostr_client.store.sqlite import SqliteStore
@@ -129,6 +130,53 @@ async def test_short_answers_are_what_a_look_at_every_event_finds(
     assert answered > 80
 
 
+CONDITIONS: list[dict[str, Any]] = [
+    {},
+    {"kinds": [1, 7]},
+    {"authors": AUTHORS[:2], "since": NOW - 90},
+    {"tags": {"#t": TOPICS[:3]}, "until": NOW - 20},
+    {"limit": 10},
+    {"limit": 5_000},
+]
+
+
+@pytest.mark.parametrize("conditions", CONDITIONS, ids=str)
+async def test_many_ids_are_what_a_look_at_every_event_finds(
+    store: SqliteStore, conditions: dict[str, Any]
+) -> None:
+    rng = random.Random(7)
+    saved = [made(rng, number) for number in range(600)]
+    await store.save(saved)
+    assert isinstance(store._clock, Clock)
+    store._clock.now += 20
+    gone = {one.event.id for one in saved if one.event.first_tag("expiration") == str(NOW + 5)}
+    ids = [one.event.id for one in saved[:500]]
+    asked = Filter(ids=[*ids, *ids[:9], "ab" * 32], **conditions)
+    held = sorted((one.event for one in saved if one.event.id not in gone), key=nip01_order)
+    right = [event for event in held if asked.matches(event)]
+    assert len(right) > 10
+    assert await store.query([asked]) == right[: asked.limit]
+
+
+async def test_ids_without_a_limit_are_read_by_one_pass(store: SqliteStore) -> None:
+    rng = random.Random(7)
+    saved = [made(rng, number) for number in range(300)]
+    await store.save(saved)
+    asked = Filter(ids=[one.event.id for one in saved[:256]])
+    statements: list[str] = []
+
+    def traced(conn: sqlite3.Connection) -> list[Event]:
+        conn.set_trace_callback(statements.append)
+        try:
+            return select.events(conn, store._context(), [asked])
+        finally:
+            conn.set_trace_callback(None)
+
+    assert len(await store.database.read(traced)) > 200
+    assert len([one for one in statements if "event_id" in one]) == 1
+    assert not [one for one in statements if "seq IN" in one]
+
+
 async def test_what_is_not_short_is_left_to_the_longer_way(store: SqliteStore) -> None:
     large = Event("ab" * 32, AUTHORS[0], NOW, 1, (), "x" * (MOST_BYTES + 1), "0" * 128)
     await store.save([VerifiedEvent(large)])
@@ -188,6 +236,39 @@ async def test_the_end_of_a_transaction_is_never_cut_short(store: SqliteStore) -
     for _ in range(15_000):
         assert store.database.look(lambda conn: counted(conn, 1)) in (1, None)
     assert store.database.look(lambda conn: conn.in_transaction)
+
+
+async def test_a_short_count_needs_no_thread(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(3)
+    await store.save([made(rng, number) for number in range(200)])
+    wanted = [Filter(kinds=[1]), Filter(authors=AUTHORS[:1], since=NOW - 50), Filter()]
+    right = [len(await store.query([one])) for one in wanted]
+    threads: list[object] = []
+    read = store.database.read
+
+    async def noted(work: Any, **how: Any) -> Any:
+        threads.append(work)
+        return await read(work, **how)
+
+    monkeypatch.setattr(store.database, "read", noted)
+    assert [await store.count([one]) for one in wanted] == right
+    assert len(threads) == 1  # for the one without values, whose count is one step of SQLite
+
+
+async def test_a_long_count_runs_in_a_thread(store: SqliteStore) -> None:
+    rng = random.Random(3)
+    await store.save([made(rng, number) for number in range(600)])
+    store.database._readers._here.set_progress_handler(lambda: True, 1)
+    assert await store.count([Filter(kinds=[1])]) == len(await store.query([Filter(kinds=[1])]))
+
+
+async def test_a_loop_of_counts_lets_others_run(store: SqliteStore) -> None:
+    async with another_task() as turns:
+        for _ in range(20):
+            await store.count([Filter(kinds=[1])])
+    assert turns.taken >= 20
 
 
 async def test_a_loop_of_queries_lets_others_run(store: SqliteStore) -> None:
