@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nostr_client.codecs.event import Event
     from nostr_client.codecs.filters import Filter
     from nostr_client.codecs.keys import VerifiedEvent
+    from nostr_client.store.json_answers import JsonAnswer
     from nostr_client.store.select import QueryPage
     from nostr_client.store.short_answers import ShortAnswer
     from nostr_client.store.snapshot import Snapshot
@@ -258,6 +259,10 @@ class EventStore(Protocol):
         the answer is small. The calling thread reads for about a millisecond at most. For every
         other question, use `query`.
         """
+        ...
+
+    def look_json(self, filter: Filter) -> JsonAnswer | None:
+        """Return the answer of a short question as JSON at once, or None, as `look` does."""
         ...
 
     def stream(self, filters: Sequence[Filter]) -> AsyncIterator[Event]:

@@ -63,8 +63,8 @@ def limit_of(filter: Filter) -> int | None:
         most = len(filter.ids) if most is None else min(most, len(filter.ids))
     if filter.search is not None or not most or most > MOST_EVENTS:
         return None
-    lists = (filter.ids, filter.authors, filter.kinds, *(values for _, values in filter.tags))
-    values = sum(len(one) for one in lists if one is not None)
+    values = len(filter.ids or ()) + len(filter.authors or ()) + len(filter.kinds or ())
+    values += sum([len(listed) for _, listed in filter.tags])
     return most if values <= MOST_VALUES else None
 
 
