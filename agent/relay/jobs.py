@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from agent.relay.visibility import Items
 
 
+FILTERS_AT_ONCE = 4
+"""Most filters of a REQ that is answered without waiting: each takes a millisecond at most."""
+
 UNLIMITED = 2**63
 """More events than any store holds."""
 
@@ -123,7 +126,7 @@ class JobConnection(Protocol):
     def handle(self, outputs: Iterable[Output]) -> None:
         """Carry out what the session wants."""
 
-    def put_at_once(self, frames: Sequence[str]) -> bool:
+    def put_at_once(self, frames: Sequence[bytes]) -> bool:
         """Send all of `frames`, or none where the reader has to take others first."""
 
     async def put_slowly(self, frames: Iterable[str]) -> None:
@@ -170,18 +173,23 @@ def fetch_at_once(
     job: FetchJob, core: RelayCore, connection: JobConnection
 ) -> Sequence[Output] | None:
     """The end of an answer that was found and sent without waiting; None: `perform` the job."""
-    most = _most(job.filters)
-    if most is None:
+    if len(job.filters) > FILTERS_AT_ONCE:
         return None
-    asked = job.filters[0].replace(limit=most + 1)
     try:
-        found = VisibleStore(core.store, job.viewer).at_once(asked)
+        found = VisibleStore(core.store, job.viewer).at_once(job.filters)
     except StoreError as error:
         return connection.session.failed(job, f"error: {error}")
-    if found is None or not connection.put_at_once(connection.session.stored(job, found[:most])):
+    if found is None:
+        return None
+    if not connection.put_at_once(connection.session.stored_json(job, found.events)):
         return None
     core.context.counted["fetches"] += 1
-    return connection.session.end_stored(job, _hint(job.filters, len(found)))
+    known = len(job.filters) == 1
+    hint = _MORE[found.more] if known else _hint(job.filters, len(found.events))
+    return connection.session.end_stored(job, hint)
+
+
+_MORE = {True: Hint.MORE, False: Hint.FINISH}
 
 
 async def _fetch(job: FetchJob, core: RelayCore, connection: JobConnection) -> Sequence[Output]:

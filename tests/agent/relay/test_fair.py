@@ -17,6 +17,7 @@ from nostr_client.store.options import StoreOptions
 from nostr_client.store.sqlite import SqliteStore
 from tests.agent.relay.client import connect
 from tests.agent.relay.kit import frame, make_session, numbered
+from tests.agent.relay.wire import KeptFrames
 from tests.turns import another_task
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ async def test_a_short_question_needs_no_reader(
         newest = sorted(event.id for event in events)
         assert await client.stored({"kinds": [1], "limit": 30}) == newest
         assert await client.stored({"ids": newest[:3]}) == newest[:3]
+        both = await client.stored({"ids": newest[:3]}, {"kinds": [1, 2], "limit": 40})
+        assert both == newest
 
 
 async def test_others_have_their_turn_beside_a_client_that_asks_without_end(tmp_path: Path) -> None:
@@ -86,7 +89,7 @@ async def test_others_have_their_turn_beside_a_client_that_asks_without_end(tmp_
         connect(relay.url) as client,
     ):
         asked = 500
-        connection = ServerConnection(relay._core, make_session(), _take)
+        connection = ServerConnection(relay._core, make_session(), KeptFrames([]))
 
         async def frames() -> AsyncIterator[str | bytes]:
             for number in range(asked):
@@ -96,10 +99,6 @@ async def test_others_have_their_turn_beside_a_client_that_asks_without_end(tmp_
             await connection.run(frames())
         assert turns.taken >= asked / AT_ONCE
         assert await client.stored({"kinds": [1]}) == []
-
-
-async def _take(_: list[str]) -> None:
-    pass
 
 
 def test_scans_leave_readers_free() -> None:
