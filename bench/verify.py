@@ -11,11 +11,11 @@ import random
 import time
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import nostr_sdk
 
+from bench.dataset import shared_lines
 from bench.report import Report, arguments, cpu_seconds
 from nostr_client.codecs import keys
 from nostr_client.codecs.event import EventTemplate, has_valid_id, parse_event
@@ -25,19 +25,9 @@ from nostr_client.codecs.messages import EventReceived, parse_relay_message
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-SHARED = Path(os.environ.get("NOSTR_TALLY_SHARED", Path(__file__).parents[2] / "shared"))
 CHUNK = 128
 THREADS = 2
 SDK = version("nostr-sdk")
-
-
-def shared_lines(limit: int) -> list[str]:
-    """Up to `limit` of the real events, spread over the file; [] where it is absent."""
-    path = SHARED / "data" / "events.jsonl"
-    if not path.exists():
-        return []
-    lines = path.read_text("utf-8").rstrip("\n").split("\n")
-    return lines[:: max(1, len(lines) // limit)][:limit]
 
 
 def generated_lines(count: int) -> list[str]:
