@@ -45,7 +45,7 @@ def uniform(size: int) -> RelayLoad:
     screens = ({"authors": [one], "kinds": [1], "limit": 20} for one in cycle(authors))
     questions = ({"kinds": [7], "#e": [target(n)]} for n in range(size))
     reqs = _frames("REQ", screens, size // 2)
-    return RelayLoad("", events, reqs, _frames("COUNT", questions, size // 10))
+    return RelayLoad("", events, reqs, _frames("COUNT", questions, size // 5))
 
 
 def mixed(size: int) -> RelayLoad:
@@ -53,7 +53,7 @@ def mixed(size: int) -> RelayLoad:
     real = map(parse_event, shared_lines(size // 2))
     events = [event for event in (*_generated(size), *real) if _stays(event)]
     reqs = _frames("REQ", _questions(events), size // 2)
-    counts = _frames("COUNT", _counted(events), size // 10)
+    counts = _frames("COUNT", _counted(events), size // 5)
     return RelayLoad(", mixed kinds", [_published(event) for event in events], reqs, counts)
 
 

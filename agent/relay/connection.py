@@ -7,9 +7,9 @@ from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
 from agent.relay.core import SubscriptionRoute
-from agent.relay.jobs import fetch_at_once, perform
+from agent.relay.jobs import answer_at_once, perform
 from agent.relay.outbox import Outbox
-from agent.relay.outputs import Disconnect, FetchJob, Listen, SaveJob, Settle, Unlisten
+from agent.relay.outputs import Disconnect, Listen, SaveJob, Settle, Unlisten
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
@@ -248,15 +248,14 @@ class ServerConnection:
     def _start(self, job: Job) -> None:
         if self._group is None:
             return
-        if isinstance(job, FetchJob):
-            begun = monotonic()
-            outputs = fetch_at_once(job, self._core, self)
-            if outputs is not None:
-                if not self._at_once:
-                    self._turn_began = begun
-                self._at_once += len(job.filters)
-                self.handle(outputs)
-                return
+        begun = monotonic()
+        outputs = answer_at_once(job, self._core, self)
+        if outputs is not None:
+            if not self._at_once:
+                self._turn_began = begun
+            self._at_once += 1
+            self.handle(outputs)
+            return
         task = self._group.create_task(perform(job, self._core, self))
         self._jobs.add(task)
         task.add_done_callback(self._job_done)

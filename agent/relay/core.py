@@ -109,6 +109,8 @@ class RelayCore:
         self.waiting = OutboxBudget(context.options.limits.send_total_bytes)
         self.scans = asyncio.Semaphore(SCANS)
         """Held by a COUNT or a NEG-OPEN while it reads the store."""
+        self.counts_rest_until = 0.0
+        """When COUNTs are answered at once again, by the monotonic clock."""
         self.large = asyncio.Lock()
         """Held while one large event is read: only after that is the room for others known."""
 

@@ -23,13 +23,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from agent.relay.core import RelayCore
+    from agent.relay.limits import CountFigures
     from agent.relay.outputs import Job, Output
     from agent.relay.session import ServerSession
     from agent.relay.visibility import Items
 
 
 FILTERS_AT_ONCE = 4
-"""Most filters of a REQ that is answered without waiting: each takes a millisecond at most."""
+"""Most filters of a question that is answered without waiting: each takes a millisecond at most."""
+
+COUNTS_REST_S = 0.1
+"""Seconds after a COUNT that was too long to be answered at once: it took one to two milliseconds
+from the other connections."""
 
 UNLIMITED = 2**63
 """More events than any store holds."""
@@ -169,12 +174,20 @@ async def _do(job: Job, core: RelayCore, connection: JobConnection) -> Sequence[
             raise AssertionError(job)
 
 
-def fetch_at_once(
+def answer_at_once(job: Job, core: RelayCore, connection: JobConnection) -> Sequence[Output] | None:
+    """The end of an answer that was found and sent without waiting; None: `perform` the job."""
+    match job:
+        case FetchJob() if len(job.filters) <= FILTERS_AT_ONCE:
+            return _fetch_at_once(job, core, connection)
+        case CountJob() if len(job.filters) <= FILTERS_AT_ONCE:
+            return _count_at_once(job, core, connection)
+        case _:
+            return None
+
+
+def _fetch_at_once(
     job: FetchJob, core: RelayCore, connection: JobConnection
 ) -> Sequence[Output] | None:
-    """The end of an answer that was found and sent without waiting; None: `perform` the job."""
-    if len(job.filters) > FILTERS_AT_ONCE:
-        return None
     try:
         found = VisibleStore(core.store, job.viewer).at_once(job.filters)
     except StoreError as error:
@@ -229,11 +242,35 @@ def _hint(filters: Sequence[Filter], found: int) -> Hint | None:
     return Hint.FINISH if not limits or found < min(limits) else None
 
 
+def _count_at_once(
+    job: CountJob, core: RelayCore, connection: JobConnection
+) -> Sequence[Output] | None:
+    """After a COUNT that took too long, the next ones go to the threads for a while."""
+    start = core.context.clock.monotonic()
+    if start < core.counts_rest_until:
+        return None
+    visible = VisibleStore(core.store, job.viewer)
+    try:
+        figures = visible.figures_at_once(job.filters, registers=job.offset is not None)
+    except (InvalidInput, StoreError):  # `perform` reports it
+        return None
+    if figures is None:
+        core.counts_rest_until = start + COUNTS_REST_S
+        return None
+    return _counted(job, figures, core, connection, start)
+
+
+def _counted(
+    job: CountJob, figures: CountFigures, core: RelayCore, connection: JobConnection, start: float
+) -> Sequence[Output]:
+    core.context.counted["counts"] += 1
+    core.context.count_seconds.append(core.context.clock.monotonic() - start)
+    return connection.session.counted(job, figures)
+
+
 async def _count(job: CountJob, core: RelayCore, connection: JobConnection) -> Sequence[Output]:
     start = core.context.clock.monotonic()
     visible = VisibleStore(core.store, job.viewer)
     async with core.scans:
         figures = await visible.figures(job.filters, registers=job.offset is not None)
-    core.context.counted["counts"] += 1
-    core.context.count_seconds.append(core.context.clock.monotonic() - start)
-    return connection.session.counted(job, figures)
+    return _counted(job, figures, core, connection, start)

@@ -312,6 +312,14 @@ class EventStore(Protocol):
         """
         ...
 
+    def look_snapshot(self, work: Callable[[Snapshot], T]) -> T | None:
+        """Call `work` at once in the calling thread, as `snapshot` does.
+
+        Returns None if `work` would read for longer than about a millisecond, or if a thread
+        answers better. Then use `snapshot`.
+        """
+        ...
+
     async def negentropy_items(
         self, filter: Filter
     ) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:

@@ -182,6 +182,11 @@ class SqliteStore(EventStore):
     async def snapshot(self, work: Callable[[Snapshot], T]) -> T:
         return await self.database.read(lambda c: work(Snapshot(c, self._context())))
 
+    def look_snapshot(self, work: Callable[[Snapshot], T]) -> T | None:
+        if self.database.has_attached:  # large counts need the tables that `look` does not see
+            return None
+        return self.database.look(lambda c: work(Snapshot(c, self._context())))
+
     async def negentropy_items(
         self, filter: Filter
     ) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
