@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.relay import cpu_of, running
+from bench.relay_servers import cpu_of, running
 from bench.report import Report, arguments, peak_rss_mib
 from nostr_client.assertions import ASSERTIONS, CardOptions, Publisher
 from nostr_client.assertions.run import AssertionPlan, publish

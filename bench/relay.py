@@ -3,51 +3,51 @@
 Each relay is a process of its own with the same events, asked the same questions by the same
 client: nostr-sdk's LocalRelay (Rust, in memory), PyPI nostr-relay (Python, SQLite), and ours on a
 SQLite file. CPU is that of the server's process, threads and kernel included; what the clock on
-the wall said stands in the notes. nostr-relay does not answer COUNT.
+the wall said stands in the notes. nostr-relay does not answer COUNT. `relay_loads` has the two data
+sets. Ours and LocalRelay run in turn, and the middle one of three ratios counts. A server of
+aiohttp that sends the same bytes without a store shows what the WebSocket library costs.
 
-Then one COUNT of a post with 60,000 reactions, with registers, over the derived tables and without
-them, of the clock on the wall. Then the time of a small REQ to ours while 64 connections ask for
-120 events of 1 MB, eight times each, and read nothing; this one is of the clock on the wall, and
-the slowest counts.
+Then, of the clock on the wall: COUNTs beside 2,000 EVENT a second; one COUNT of a post with 60,000
+reactions, with registers, over the derived tables and without them; and a small REQ to ours while
+64 connections ask for 120 events of 1 MB, eight times each, and read nothing, where the slowest
+counts.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 import tempfile
 import time
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from contextlib import AsyncExitStack
 from hashlib import sha256
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-import aiohttp
 import pytest
 
 from agent.relay.server import serve
+from bench.relay_latency import beside_writes
+from bench.relay_loads import mixed, target, uniform
+from bench.relay_servers import bare_server, local_relay, nostr_relay, ours
 from bench.report import Report, arguments
-from nostr_client.codecs.event import Event, EventTemplate
-from nostr_client.codecs.keys import KeySigner, VerifiedEvent
+from nostr_client.codecs.event import Event
+from nostr_client.codecs.keys import VerifiedEvent
 from nostr_client.store.index import Index
 from nostr_client.store.sqlite import SqliteStore
 from tests.agent.relay.client import connect, deaf
 from tests.agent.relay.deaf_readers import MOST_BYTES, large_store, relay_over
-from tests.peers.install import environment
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import Iterable
 
-PEERS = Path(__file__).parents[1] / "tests" / "peers"
-SIGNERS = 50
-TARGETS = 20
-WINDOW = {"EVENT": 100, "REQ": 16, "COUNT": 16}
-"""Requests in flight of the one client: events as an upload sends them; subscriptions as the
-screens of a client have them open (nostr-relay takes 32 at most)."""
+    from bench.relay_loads import RelayLoad
+    from bench.relay_servers import Measured
+
+LEAST = {"EVENT": 0.7, "REQ": 0.6, "COUNT": 3.0}
+"""Least ratio to LocalRelay, which is written in Rust and holds its events in memory."""
 
 DEAF_REQS = 8
 SMALL_REQS_S = 10.0
@@ -59,173 +59,38 @@ SLOWEST_S = 0.5
 HOT_S = 0.005
 """What a COUNT of a target with many events may take: a client asks for a screen of them."""
 
-DEADLINE_S = 60.0
-START_S = 60.0
+
+async def compare(report: Report, load: RelayLoad, rounds: int) -> None:
+    """Ours and LocalRelay in turn, `rounds` times. Of the ratios, the middle one counts."""
+    pairs = [(await ours(load), await local_relay(load)) for _ in range(rounds)]
+    for what, least in LEAST.items():
+        ratios = sorted(
+            (our.cpu[what] / their.cpu[what], n) for n, (our, their) in enumerate(pairs)
+        )
+        our, their = pairs[ratios[len(ratios) // 2][1]]
+        report.rate(
+            f"{what}{load.name}", our.cpu[what], peer="LocalRelay", theirs=their.cpu[what],
+            unit="/s CPU", at_least=least,
+        )  # fmt: skip
+        report.note(f"The ratios of {what}{load.name} were {_all(ratio for ratio, _ in ratios)}.")
+    our, their = pairs[-1]
+    report.note(f"By wall time, our relay answered{load.name} {_per_second(our)}.")
+    report.note(f"By wall time, LocalRelay answered{load.name} {_per_second(their)}.")
 
 
-@dataclass
-class Measured:
-    """Requests per second, of CPU and of wall, by kind of request."""
-
-    cpu: dict[str, float] = field(default_factory=dict)
-    wall: dict[str, float] = field(default_factory=dict)
-
-
-def make_events(count: int) -> list[tuple[str, str]]:
-    """Id and EVENT frame of signed events: notes of 200 characters and reactions, half and half."""
-    signers = [KeySigner(bytes([1]) * 31 + bytes([n + 1]), rand=bytes) for n in range(SIGNERS)]
-    made = []
-    for n in range(count):
-        kind = 7 if n % 2 else 1
-        tags = (("e", target(n // 2)),) if n % 2 else (("t", f"topic{n % 7}"),)
-        text = "+" if n % 2 else f"note {n} ".ljust(200, ".")
-        template = EventTemplate(kind=kind, content=text, tags=tags, created_at=1_750_000_000 + n)
-        event = signers[n % SIGNERS].sign_now(template).event
-        made.append((event.id, f'["EVENT",{event.to_json()}]'))
-    return made
-
-
-def target(n: int) -> str:
-    """One of the ids that reactions are about."""
-    return f"{n % TARGETS:064x}"
-
-
-def author(n: int) -> str:
-    """The public key of one of the signers."""
-    return KeySigner(bytes([1]) * 31 + bytes([n % SIGNERS + 1])).pubkey
-
-
-def reqs(count: int) -> list[tuple[str, str]]:
-    """Id and frame of queries as a client's screen makes them: one author's newest twenty notes."""
-    authors = [author(n) for n in range(SIGNERS)]
-    return [
-        (f"r{n}", json.dumps(
-            ["REQ", f"r{n}", {"authors": [authors[n % SIGNERS]], "kinds": [1], "limit": 20}]
-        ))
-        for n in range(count)
-    ]  # fmt: skip
-
-
-def counts(count: int) -> list[tuple[str, str]]:
-    """Id and frame of COUNTs of reactions."""
-    return [
-        (f"c{n}", json.dumps(["COUNT", f"c{n}", {"kinds": [7], "#e": [target(n)]}]))
-        for n in range(count)
-    ]
-
-
-@asynccontextmanager
-async def running(
-    command: Sequence[str], read_url: Callable[[str], str]
-) -> AsyncIterator[tuple[int, str]]:
-    """A relay's process id and URL, once it has said the URL."""
-    process = await asyncio.create_subprocess_exec(
-        *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-    )  # fmt: skip
-    assert process.stdout is not None
+async def others(report: Report, load: RelayLoad) -> None:
+    """nostr-relay, and aiohttp without a relay, once each."""
+    mine, floor = await ours(load), await bare_server(load)
+    for what, rate in floor.cpu.items():
+        report.figure(f"{what}, aiohttp alone with the same bytes", rate, "/s CPU")
     try:
-        async with asyncio.timeout(START_S):
-            while not (url := read_url((await process.stdout.readline()).decode())):
-                if process.returncode is not None:
-                    raise RuntimeError(f"{command[-1]} did not start")
-        draining = asyncio.create_task(process.stdout.read())
-        yield process.pid, url
-    finally:
-        if process.returncode is None:
-            process.terminate()
-        await process.wait()
-    await draining
-
-
-def cpu_of(pid: int) -> float:
-    """CPU seconds of a running process so far, user and system, all threads (Linux)."""
-    fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-async def pipeline(
-    ws: aiohttp.ClientWebSocketResponse,
-    requests: list[tuple[str, str]],
-    ends: Sequence[str],
-    window: int,
-) -> None:
-    """Send every request, `window` of them in flight, and see each of them ended."""
-    waiting = iter(requests)
-    open_ids: set[str] = set()
-    done = 0
-    while done < len(requests):
-        while len(open_ids) < window and (following := next(waiting, None)):
-            open_ids.add(following[0])
-            await ws.send_str(following[1])
-        async with asyncio.timeout(DEADLINE_S):
-            parts = json.loads((await ws.receive()).data)
-        if parts[0] in ends and parts[1] in open_ids:
-            if parts[0] == "OK" and not parts[2]:
-                raise RuntimeError(str(parts))
-            open_ids.discard(parts[1])
-            done += 1
-            if parts[0] == "EOSE":
-                await ws.send_str(json.dumps(["CLOSE", parts[1]]))
-
-
-async def measure(pid: int, url: str, size: int, *, with_count: bool) -> Measured:
-    """Publish, then read, then count."""
-    found = Measured()
-    work = {"EVENT": (make_events(size), ("OK",)), "REQ": (reqs(size // 2), ("EOSE",))}
-    if with_count:
-        work["COUNT"] = (counts(size // 2), ("COUNT",))
-    async with aiohttp.ClientSession() as http, http.ws_connect(url, max_msg_size=0) as ws:
-        for name, (requests, ends) in work.items():
-            cpu, wall = cpu_of(pid), time.perf_counter()
-            await pipeline(ws, requests, ends, WINDOW[name])
-            found.wall[name] = len(requests) / (time.perf_counter() - wall)
-            found.cpu[name] = len(requests) / max(cpu_of(pid) - cpu, 0.01)
-    return found
-
-
-async def ours(size: int) -> Measured:
-    """Our relay on a file."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "agent", "relay", "--json", "--listen", "127.0.0.1:0"]
-        command += ["--store", f"{folder}/store.db"]
-        async with running(command, lambda line: json.loads(line)["url"]) as (pid, url):
-            return await measure(pid, url, size, with_count=True)
-
-
-async def local_relay(size: int) -> Measured:
-    """nostr-sdk's LocalRelay."""
-    command = [sys.executable, str(PEERS / "run_local_relay.py")]
-    async with running(command, _after_listening) as (pid, url):
-        return await measure(pid, url, size, with_count=True)
-
-
-async def nostr_relay(size: int) -> Measured:
-    """PyPI nostr-relay, in an environment of its own."""
-    python = environment("nostr-relay")
-    with tempfile.TemporaryDirectory() as folder:
-        command = [str(python), str(PEERS / "run_nostr_relay.py"), folder]
-        async with running(command, _after_listening) as (pid, url):
-            return await measure(pid, url, size, with_count=False)
-
-
-def _after_listening(line: str) -> str:
-    return line.split()[1] if line.startswith("LISTENING ") else ""
-
-
-async def compare(report: Report, size: int) -> None:
-    """All three, one after the other."""
-    mine = await ours(size)
-    report.note(f"By wall time, our relay answered {_per_second(mine.wall)}.")
-    for name, run in (("LocalRelay", local_relay), ("nostr-relay", nostr_relay)):
-        try:
-            theirs = await run(size)
-        except pytest.skip.Exception as reason:
-            report.note(f"{name} was not measured: {reason}")
-            continue
-        report.note(f"By wall time, {name} answered {_per_second(theirs.wall)}.")
-        for what, rate in theirs.cpu.items():
-            report.rate(what, mine.cpu[what], peer=name, theirs=rate, unit="/s CPU")
+        theirs = await nostr_relay(load)
+    except pytest.skip.Exception as reason:
+        report.note(f"nostr-relay was not measured: {reason}")
+        return
+    report.note(f"By wall time, nostr-relay answered {_per_second(theirs)}.")
+    for what, rate in theirs.cpu.items():
+        report.rate(what, mine.cpu[what], peer="nostr-relay", theirs=rate, unit="/s CPU")
 
 
 async def hot(report: Report, reactions: int) -> None:
@@ -284,8 +149,13 @@ async def crowd(report: Report, connections: int, events: int) -> None:
     report.note(f"The median of {len(times):,} small REQs was {median(times) * 1e3:.1f} ms.")
 
 
-def _per_second(rates: dict[str, float]) -> str:
-    return ", ".join(f"{what} {rate:,.0f}/s" for what, rate in rates.items())
+def _per_second(found: Measured) -> str:
+    rates = ", ".join(f"{what} {rate:,.0f}/s" for what, rate in found.wall.items())
+    return f"{rates}; it refused {found.refused} events" if found.refused else rates
+
+
+def _all(ratios: Iterable[float]) -> str:
+    return ", ".join(f"{ratio:.2f}" for ratio in ratios)
 
 
 def main() -> None:
@@ -294,14 +164,23 @@ def main() -> None:
     report = Report("relay", options)
     report.versions("nostr-sdk")
     if sys.platform == "linux":
-        asyncio.run(compare(report, 1_000 if options.quick else 10_000))
-        asyncio.run(crowd(report, *((16, 40) if options.quick else (64, 120))))
+        asyncio.run(_of_processes(report, quick=options.quick))
     else:
         report.note(
             "This benchmark needs Linux: it reads the CPU time of another process from /proc."
         )
     asyncio.run(hot(report, 6_000 if options.quick else 60_000))
     report.finish()
+
+
+async def _of_processes(report: Report, *, quick: bool) -> None:
+    size, rounds = (1_000, 1) if quick else (10_000, 3)
+    first = uniform(size)
+    for load in (first, mixed(size)):
+        await compare(report, load, rounds)
+    await others(report, first)
+    await beside_writes(report, size, 2.0 if quick else 10.0)
+    await crowd(report, *((16, 40) if quick else (64, 120)))
 
 
 if __name__ == "__main__":

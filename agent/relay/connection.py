@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from time import monotonic
+from typing import TYPE_CHECKING, Protocol
 
 from agent.relay.core import SubscriptionRoute
-from agent.relay.jobs import fetch_at_once, perform
+from agent.relay.jobs import answer_at_once, perform
 from agent.relay.outbox import Outbox
-from agent.relay.outputs import Disconnect, FetchJob, Listen, SaveJob, Settle, Unlisten
+from agent.relay.outputs import Disconnect, Listen, SaveJob, Settle, Unlisten
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+    from collections.abc import AsyncIterator, Iterable, Sequence
 
     from agent.relay.core import RelayCore
     from agent.relay.outputs import Job, Output, ServerSubscription
@@ -22,24 +23,42 @@ if TYPE_CHECKING:
 GOING_AWAY = 1001
 """WebSocket code for a server that stops."""
 
-AT_ONCE = 4
-"""Answers found without waiting, about a millisecond each at most, before other connections have
-their turn."""
+AT_ONCE = 16
+"""Most answers found without waiting before other connections have their turn."""
+
+AT_ONCE_S = 0.002
+"""Seconds of such answers after which others have their turn; one takes 0.001 at most."""
 
 LAST_WORDS_S = 1.0
 """Seconds for a reader to take the remaining answers when the relay stops."""
 
 
+class FrameSender(Protocol):
+    """The socket of one client."""
+
+    @property
+    def is_free(self) -> bool:
+        """Whether the socket has taken everything, so that `write` need not wait."""
+        ...
+
+    def write(self, frames: Sequence[bytes]) -> None:
+        """Write frames. Raises ConnectionError."""
+
+    async def send(self, frames: Sequence[bytes]) -> None:
+        """Write frames, if any, and wait until the socket takes more. Raises ConnectionError."""
+
+
 class ServerConnection:
     """Moves frames between a client and its session until either side ends it."""
 
-    def __init__(
-        self, core: RelayCore, session: ServerSession, send: Callable[[list[str]], Awaitable[None]]
-    ) -> None:
+    def __init__(self, core: RelayCore, session: ServerSession, sender: FrameSender) -> None:
         limits = core.options.limits
         self._core = core
         self._limits = limits
-        self._send = send
+        self._sender = sender
+        self._is_flushing = False
+        self._behind = asyncio.Event()
+        """Set while the socket has to take frames before it gets more."""
         self._outbox = Outbox(limits.send_bytes, limits.send_low_bytes, core.waiting)
         self.fetching = asyncio.Lock()
         """Held by the one job that reads events for this connection: one page waits at a time."""
@@ -48,6 +67,7 @@ class ServerConnection:
         self._unsaved = 0
         self._at_once = 0
         """Answers that were found without waiting since other tasks had their turn."""
+        self._turn_began = 0.0
         self._room = asyncio.Event()
         self._room.set()
         self._ended: asyncio.Future[Disconnect] = asyncio.get_running_loop().create_future()
@@ -61,7 +81,7 @@ class ServerConnection:
             if self._jobs:
                 await asyncio.wait(self._jobs)
             if self._unsaved:
-                await self._core.ingest.drain()
+                await self._core.saved()
             await self._outbox.wait_empty()
 
     async def run(self, frames: AsyncIterator[str | bytes]) -> Disconnect | None:
@@ -101,18 +121,52 @@ class ServerConnection:
         self.handle(self.session.open())
         async for frame in frames:
             self.handle(self.session.receive(frame))
-            if self._at_once >= AT_ONCE:
+            if self._at_once and self._is_others_turn():
                 self._at_once = 0
                 await asyncio.sleep(0)
-            await self._room.wait()
-            await self._core.ingest.room()
+            if not self._room.is_set():
+                await self._room.wait()
+            if self._core.ingest.is_full:
+                await self._core.ingest.room()
+
+    def _is_others_turn(self) -> bool:
+        return self._at_once >= AT_ONCE or monotonic() - self._turn_began > AT_ONCE_S
+
+    def _flush(self) -> None:
+        """Write what waits, as long as the socket takes it at once."""
+        self._is_flushing = False
+        self._at_once = 0
+        try:
+            while self._sender.is_free:
+                frames = self._outbox.take()
+                if not frames:
+                    return
+                self._sender.write(frames)
+        except ConnectionError:
+            self._broke()
+        self._behind.set()
 
     async def _write(self) -> None:
+        """Write what the socket does not take at once."""
         try:
             while True:
-                await self._send(await self._outbox.take())
+                await self._behind.wait()
+                self._behind.clear()
+                await self._sender.send(())
+                while not self._outbox.is_empty:
+                    await self._sender.send(self._outbox.take())
+                self._outbox.take()  # nothing: the socket has taken the last frames
         except ConnectionError:
-            self.end(Disconnect(1006, "the connection broke"))
+            self._broke()
+
+    def _broke(self) -> None:
+        self.end(Disconnect(1006, "the connection broke"))
+
+    def _flush_soon(self) -> None:
+        """Write after the tasks that are due now: their frames leave together."""
+        if not self._is_flushing:
+            self._is_flushing = True
+            asyncio.get_running_loop().call_soon(self._flush)
 
     def handle(self, outputs: Iterable[Output]) -> None:
         """Carry out what the session wants."""
@@ -137,12 +191,19 @@ class ServerConnection:
         """Send a frame; a reader that is too far behind is disconnected."""
         if self._ended.done():
             return
-        if not self._outbox.put(frame):
+        if self._outbox.put(frame.encode()):
+            self._flush_soon()
+        else:
             self.end(self.session.slow())
 
-    def put_at_once(self, frames: Sequence[str]) -> bool:
+    def put_at_once(self, frames: Sequence[bytes]) -> bool:
         """Send all of `frames`, or none where the reader has to take others first."""
-        return self._ended.done() or self._outbox.put_all(frames)
+        if self._ended.done():
+            return True
+        if not self._outbox.put_all(frames):
+            return False
+        self._flush_soon()
+        return True
 
     async def put_slowly(self, frames: Iterable[str]) -> None:
         """Send many frames at the reader's pace; one that takes nothing is disconnected."""
@@ -187,12 +248,14 @@ class ServerConnection:
     def _start(self, job: Job) -> None:
         if self._group is None:
             return
-        if isinstance(job, FetchJob):
-            outputs = fetch_at_once(job, self._core, self)
-            if outputs is not None:
-                self._at_once += 1
-                self.handle(outputs)
-                return
+        begun = monotonic()
+        outputs = answer_at_once(job, self._core, self)
+        if outputs is not None:
+            if not self._at_once:
+                self._turn_began = begun
+            self._at_once += 1
+            self.handle(outputs)
+            return
         task = self._group.create_task(perform(job, self._core, self))
         self._jobs.add(task)
         task.add_done_callback(self._job_done)

@@ -36,13 +36,18 @@ TICK_S = 1.0
 """Seconds between two searches for idle NIP-77 sessions."""
 
 WORKERS = 2
+"""Threads for signatures, and as many for NIP-77: libsecp256k1 and numpy release the GIL."""
+
 SCANS = 2
 """COUNTs and NEG-OPENs that read the store at once, fewer than its readers: however many clients
 ask for these, a small REQ finds a reader free."""
-"""Threads for signatures, and as many for NIP-77: libsecp256k1 and numpy release the GIL."""
 
-INGEST: Final = IngestOptions(batch=1_024)
-"""A commit of more events would let those behind it wait for longer than about 0.1 s."""
+INGEST: Final = IngestOptions(least=128, pause_s=0.005, batch=1_024)
+"""A commit of more events would let those behind it wait for longer than about 0.1 s. Fewer than
+128 events wait for those in verification, about 0.03 s at 4,000 a second."""
+
+TOGETHER: Final = 128
+"""Most events that go on together: what one thread verifies in about 6 ms."""
 
 _NEW: Final = (SaveStatus.STORED, SaveStatus.EPHEMERAL)
 
@@ -98,11 +103,14 @@ class RelayCore:
         self._verifier = ThreadVerifier(workers=WORKERS)
         """Not that of a pool, which would share events: `is_saving` goes by identity."""
         self.ingest = Ingest(store, INGEST, verifier=self._verifier, on_event=on_event)
+        self._arrived: list[tuple[Client, SaveJob]] = []
         self.connections: set[Client] = set()
         self.stopped = False
         self.waiting = OutboxBudget(context.options.limits.send_total_bytes)
         self.scans = asyncio.Semaphore(SCANS)
         """Held by a COUNT or a NEG-OPEN while it reads the store."""
+        self.counts_rest_until = 0.0
+        """When COUNTs are answered at once again, by the monotonic clock."""
         self.large = asyncio.Lock()
         """Held while one large event is read: only after that is the room for others known."""
 
@@ -114,32 +122,50 @@ class RelayCore:
     def save(self, connection: Client, job: SaveJob) -> None:
         """Store an event of a client: OK after the commit, then to the subscriptions.
 
-        The caller reads no further frames until there is room (`Ingest.room`).
+        The caller reads no further frames until there is room (`Ingest.room`). The events that
+        arrive in one turn of the event loop go on together.
         """
-        self.ingest.put((job.event,), self.url, partial(self._saved, connection, job))
+        self._arrived.append((connection, job))
+        if len(self._arrived) >= TOGETHER:
+            self._hand_over()
+        elif len(self._arrived) == 1:
+            asyncio.get_running_loop().call_soon(self._hand_over)
+
+    def _hand_over(self) -> None:
+        taken, self._arrived = self._arrived, []
+        if taken:
+            self.ingest.put([job.event for _, job in taken], self.url, partial(self._saved, taken))
+
+    async def saved(self) -> None:
+        """Wait until every EVENT that was taken has its answer. Safe to cancel."""
+        self._hand_over()
+        await self.ingest.drain()
 
     def _saved(
         self,
-        connection: Client,
-        job: SaveJob,
+        taken: Sequence[tuple[Client, SaveJob]],
         events: Sequence[Event | VerifiedEvent],
         results: Sequence[Result],
     ) -> None:
-        (result,) = results
-        session = connection.session
-        if isinstance(result, StoreError):  # whether the event is good or not: it may come again
-            connection.saved(session.failed(job, f"error: not stored: {result}"))
-            return
-        outcome = result if isinstance(result, SaveOutcome) else str(result)
-        connection.saved(session.saved(job.event, outcome))
-        if isinstance(result, SaveOutcome) and result.status in _NEW:
-            self.announce([job.event])
+        new: list[Event] = []
+        for (connection, job), result in zip(taken, results, strict=True):
+            session = connection.session
+            if isinstance(result, StoreError):  # good or not, the event may come again
+                connection.saved(session.failed(job, f"error: not stored: {result}"))
+                continue
+            outcome = result if isinstance(result, SaveOutcome) else str(result)
+            connection.saved(session.saved(job.event, outcome))
+            if isinstance(result, SaveOutcome) and result.status in _NEW:
+                new.append(job.event)
+        self.announce(new)
 
     def announce(self, events: Sequence[Event]) -> None:
         """Hand new events to the subscriptions that match them; they are committed, or ephemeral.
 
         For events that the relay itself did not take in, too: what a sync stored.
         """
+        if not len(self.hub):
+            return
         sent = 0
         for event in events:
             routes = list(self.hub.match(event))
@@ -164,7 +190,7 @@ class RelayCore:
             return
         try:
             async with asyncio.timeout(seconds):
-                await self.ingest.drain()
+                await self.saved()
         except TimeoutError:
             self.context.counted["undrained"] += 1
 

@@ -24,27 +24,27 @@ class Hub(Generic[S]):
     """Subscriber `S` (any hashable) to its filters; each subscriber gets an event once."""
 
     def __init__(self) -> None:
-        self._filters: dict[S, tuple[Filter, ...]] = {}
+        self._keys: dict[S, list[Key]] = {}
         self._index: dict[Key, dict[S, list[Filter]]] = {}
         self._tag_names: dict[str, int] = {}
 
     def __len__(self) -> int:
-        return len(self._filters)
+        return len(self._keys)
 
     def add(self, subscriber: S, filters: Sequence[Filter]) -> None:
         """Register `subscriber`, in place of what it had."""
         self.remove(subscriber)
-        self._filters[subscriber] = tuple(filters)
+        known = self._keys[subscriber] = []
         for wanted in filters:
             for key in _keys(wanted):
                 self._index.setdefault(key, {}).setdefault(subscriber, []).append(wanted)
                 self._count_name(key, 1)
+                known.append(key)
 
     def remove(self, subscriber: S) -> None:
         """Remove `subscriber`; an unknown one is not an error."""
-        for wanted in self._filters.pop(subscriber, ()):
-            for key in _keys(wanted):
-                self._drop(key, subscriber)
+        for key in self._keys.pop(subscriber, ()):
+            self._drop(key, subscriber)
 
     def match(self, event: Event) -> Iterator[S]:
         """The subscribers with a filter that `event` matches, each once."""

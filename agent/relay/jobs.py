@@ -23,10 +23,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from agent.relay.core import RelayCore
+    from agent.relay.limits import CountFigures
     from agent.relay.outputs import Job, Output
     from agent.relay.session import ServerSession
     from agent.relay.visibility import Items
 
+
+FILTERS_AT_ONCE = 4
+"""Most filters of a question that is answered without waiting: each takes a millisecond at most."""
+
+COUNTS_REST_S = 0.1
+"""Seconds after a COUNT that was too long to be answered at once: it took one to two milliseconds
+from the other connections."""
 
 UNLIMITED = 2**63
 """More events than any store holds."""
@@ -123,7 +131,7 @@ class JobConnection(Protocol):
     def handle(self, outputs: Iterable[Output]) -> None:
         """Carry out what the session wants."""
 
-    def put_at_once(self, frames: Sequence[str]) -> bool:
+    def put_at_once(self, frames: Sequence[bytes]) -> bool:
         """Send all of `frames`, or none where the reader has to take others first."""
 
     async def put_slowly(self, frames: Iterable[str]) -> None:
@@ -166,22 +174,35 @@ async def _do(job: Job, core: RelayCore, connection: JobConnection) -> Sequence[
             raise AssertionError(job)
 
 
-def fetch_at_once(
+def answer_at_once(job: Job, core: RelayCore, connection: JobConnection) -> Sequence[Output] | None:
+    """The end of an answer that was found and sent without waiting; None: `perform` the job."""
+    match job:
+        case FetchJob() if len(job.filters) <= FILTERS_AT_ONCE:
+            return _fetch_at_once(job, core, connection)
+        case CountJob() if len(job.filters) <= FILTERS_AT_ONCE:
+            return _count_at_once(job, core, connection)
+        case _:
+            return None
+
+
+def _fetch_at_once(
     job: FetchJob, core: RelayCore, connection: JobConnection
 ) -> Sequence[Output] | None:
-    """The end of an answer that was found and sent without waiting; None: `perform` the job."""
-    most = _most(job.filters)
-    if most is None:
-        return None
-    asked = job.filters[0].replace(limit=most + 1)
     try:
-        found = VisibleStore(core.store, job.viewer).at_once(asked)
+        found = VisibleStore(core.store, job.viewer).at_once(job.filters)
     except StoreError as error:
         return connection.session.failed(job, f"error: {error}")
-    if found is None or not connection.put_at_once(connection.session.stored(job, found[:most])):
+    if found is None:
+        return None
+    if not connection.put_at_once(connection.session.stored_json(job, found.events)):
         return None
     core.context.counted["fetches"] += 1
-    return connection.session.end_stored(job, _hint(job.filters, len(found)))
+    known = len(job.filters) == 1
+    hint = _MORE[found.more] if known else _hint(job.filters, len(found.events))
+    return connection.session.end_stored(job, hint)
+
+
+_MORE = {True: Hint.MORE, False: Hint.FINISH}
 
 
 async def _fetch(job: FetchJob, core: RelayCore, connection: JobConnection) -> Sequence[Output]:
@@ -221,11 +242,35 @@ def _hint(filters: Sequence[Filter], found: int) -> Hint | None:
     return Hint.FINISH if not limits or found < min(limits) else None
 
 
+def _count_at_once(
+    job: CountJob, core: RelayCore, connection: JobConnection
+) -> Sequence[Output] | None:
+    """After a COUNT that took too long, the next ones go to the threads for a while."""
+    start = core.context.clock.monotonic()
+    if start < core.counts_rest_until:
+        return None
+    visible = VisibleStore(core.store, job.viewer)
+    try:
+        figures = visible.figures_at_once(job.filters, registers=job.offset is not None)
+    except (InvalidInput, StoreError):  # `perform` reports it
+        return None
+    if figures is None:
+        core.counts_rest_until = start + COUNTS_REST_S
+        return None
+    return _counted(job, figures, core, connection, start)
+
+
+def _counted(
+    job: CountJob, figures: CountFigures, core: RelayCore, connection: JobConnection, start: float
+) -> Sequence[Output]:
+    core.context.counted["counts"] += 1
+    core.context.count_seconds.append(core.context.clock.monotonic() - start)
+    return connection.session.counted(job, figures)
+
+
 async def _count(job: CountJob, core: RelayCore, connection: JobConnection) -> Sequence[Output]:
     start = core.context.clock.monotonic()
     visible = VisibleStore(core.store, job.viewer)
     async with core.scans:
         figures = await visible.figures(job.filters, registers=job.offset is not None)
-    core.context.counted["counts"] += 1
-    core.context.count_seconds.append(core.context.clock.monotonic() - start)
-    return connection.session.counted(job, figures)
+    return _counted(job, figures, core, connection, start)

@@ -41,8 +41,8 @@ def clamp(wanted: Filter, limits: RelayLimits) -> Filter:
 
 
 def _values(wanted: Filter) -> int:
-    lists = (wanted.ids, wanted.authors, wanted.kinds, *(values for _, values in wanted.tags))
-    return sum(len(values) for values in lists if values is not None)
+    values = len(wanted.ids or ()) + len(wanted.authors or ()) + len(wanted.kinds or ())
+    return values + sum([len(listed) for _, listed in wanted.tags]) if wanted.tags else values
 
 
 @dataclass(frozen=True, slots=True)

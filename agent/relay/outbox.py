@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+Frame = bytes
+"""The UTF-8 text of one frame."""
+
 BATCH = 64 * 1024
-"""Characters of one write: more would only wait in the kernel."""
+"""Bytes of one write: more would only wait in the kernel."""
 
 
 class OutboxBudget:
-    """What all readers of a relay have not taken yet, in characters."""
+    """What all readers of a relay have not taken yet, in bytes."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -30,9 +33,9 @@ class OutboxBudget:
     def change(self, size: int) -> None:
         """Count frames that come to wait, or, with a negative size, no longer do."""
         self.bytes += size
-        if self.is_over:
+        if self.bytes >= self._most:
             self._room.clear()
-        else:
+        elif not self._room.is_set():
             self._room.set()
 
     async def room(self) -> None:
@@ -41,7 +44,7 @@ class OutboxBudget:
 
 
 class Outbox:
-    """Frames on their way to one client.
+    """Frames on their way to one client, in UTF-8.
 
     `put` never waits: it returns False when more than `most_bytes` wait, and the caller disconnects
     the reader. `wait_low` lets a producer of many frames wait for its reader instead. Frames
@@ -53,11 +56,10 @@ class Outbox:
     ) -> None:
         self._waiting = waiting or OutboxBudget(most_bytes)
         self._flying = 0
-        self._frames: deque[str] = deque()
+        self._frames: deque[Frame] = deque()
         self._most = most_bytes
         self._low_mark = low_bytes
         self._bytes = 0
-        self._ready = asyncio.Event()
         self._low = asyncio.Event()
         self._low.set()
         self._empty = asyncio.Event()
@@ -65,21 +67,20 @@ class Outbox:
 
     @property
     def bytes(self) -> int:
-        """Characters that wait or are being sent: as many bytes for ASCII, up to thrice as many
-        for other scripts."""
+        """Bytes of the frames that wait."""
         return self._bytes
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether the last frame has been taken."""
-        return self._empty.is_set()
 
     @property
     def is_low(self) -> bool:
         """Whether little is left to send."""
         return self._low.is_set()
 
-    def put(self, frame: str) -> bool:
+    @property
+    def is_empty(self) -> bool:
+        """Whether the last frame has been taken."""
+        return not self._frames
+
+    def put(self, frame: Frame) -> bool:
         """Add a frame; False, and the frame dropped, when the reader is too far behind."""
         if self._bytes + len(frame) > self._most and self._frames:
             return False
@@ -87,13 +88,12 @@ class Outbox:
             return False
         self._frames.append(frame)
         self._count(len(frame))
-        self._ready.set()
         self._empty.clear()
         if self._bytes > self._low_mark:
             self._low.clear()
         return True
 
-    def put_all(self, frames: Sequence[str]) -> bool:
+    def put_all(self, frames: Sequence[Frame]) -> bool:
         """Add frames after which little is left to send; False, and none added, where more is."""
         size = sum(map(len, frames))
         if self._bytes + size > self._low_mark:
@@ -101,25 +101,28 @@ class Outbox:
         if frames:
             self._frames.extend(frames)
             self._count(size)
-            self._ready.set()
             self._empty.clear()
         return True
 
-    async def take(self) -> list[str]:
-        """The next frames, up to BATCH characters; waits for one. Safe to cancel."""
+    def take(self) -> list[Frame]:
+        """The next frames, up to BATCH bytes; the socket has taken those of the last call."""
         self._count(-self._flying)
         self._flying = 0
-        while not self._frames:
-            self._ready.clear()
-            await self._ready.wait()
-        taken: list[str] = []
-        size = 0
-        while self._frames and (not taken or size + len(self._frames[0]) <= BATCH):
-            taken.append(self._frames.popleft())
-            size += len(taken[-1])
-        self._flying = size
+        if self._bytes <= BATCH:
+            taken = list(self._frames)
+            self._frames.clear()
+            self._flying = self._bytes
+        else:
+            taken = self._first()
         if not self._frames:
             self._empty.set()
+        return taken
+
+    def _first(self) -> list[Frame]:
+        taken: list[Frame] = []
+        while self._frames and (not taken or self._flying + len(self._frames[0]) <= BATCH):
+            taken.append(self._frames.popleft())
+            self._flying += len(taken[-1])
         return taken
 
     def close(self) -> None:
@@ -129,9 +132,11 @@ class Outbox:
         self._count(-self._bytes)
 
     def _count(self, change: int) -> None:
+        if not change:
+            return
         self._bytes += change
         self._waiting.change(change)
-        if self._bytes <= self._low_mark:
+        if self._bytes <= self._low_mark and not self._low.is_set():
             self._low.set()
 
     async def wait_low(self) -> None:

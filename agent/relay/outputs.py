@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from agent.relay.privacy import Viewer
+from nostr_client.codecs.event import Event
+from nostr_client.codecs.filters import Filter
+
 if TYPE_CHECKING:
-    from agent.relay.privacy import Viewer
-    from nostr_client.codecs.event import Event
-    from nostr_client.codecs.filters import Filter
     from nostr_client.negentropy.reconcile import Responder
+
+
+_encode = msgspec.json.Encoder().encode
 
 
 class ServerSubscription:
@@ -28,6 +32,7 @@ class ServerSubscription:
         "head",
         "live",
         "overflown",
+        "raw_head",
         "sent",
         "sub_id",
     )
@@ -35,7 +40,8 @@ class ServerSubscription:
     def __init__(self, sub_id: str, filters: tuple[Filter, ...]) -> None:
         self.sub_id = sub_id
         self.filters = filters
-        self.head = f'["EVENT",{msgspec.json.encode(sub_id).decode()},'
+        self.head = f'["EVENT",{_encode(sub_id).decode()},'
+        self.raw_head = self.head.encode()
         self.backlog: list[tuple[str, str]] = []
         self.backlog_size = 0
         self.sent: set[str] | None = set()
@@ -46,13 +52,16 @@ class ServerSubscription:
         """The EVENT frame of this subscription around an event's JSON."""
         return f"{self.head}{event_json}]"
 
+    def raw_frame(self, event_json: bytes) -> bytes:
+        """As `frame`, in UTF-8."""
+        return b"%b%b]" % (self.raw_head, event_json)
+
     def settle(self) -> None:
         """Every commit that the stored events may have seen is announced: forget their ids."""
         self.sent = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FetchJob:
+class FetchJob(msgspec.Struct, frozen=True, eq=False):
     """Stored events for a subscription; `ServerSession.stored` and `end_stored` get the results."""
 
     subscription: ServerSubscription
@@ -60,8 +69,7 @@ class FetchJob:
     viewer: Viewer
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CountJob:
+class CountJob(msgspec.Struct, frozen=True, eq=False):
     """A COUNT; the result goes to `ServerSession.counted`."""
 
     query_id: str
@@ -71,23 +79,20 @@ class CountJob:
     """HLL offset when registers are wanted, else None."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MergedJob:
+class MergedJob(msgspec.Struct, frozen=True, eq=False):
     """A COUNT of merged numbers; the answer is a frame."""
 
     query_id: str
     filters: tuple[Filter, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SaveJob:
+class SaveJob(msgspec.Struct, frozen=True, eq=False):
     """An EVENT that was let in; the outcome goes to `ServerSession.saved`."""
 
     event: Event
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class NegOpenJob:
+class NegOpenJob(msgspec.Struct, frozen=True, eq=False):
     """A snapshot for a NIP-77 session; the result goes to `ServerSession.neg_opened`."""
 
     sub_id: str
@@ -98,8 +103,7 @@ class NegOpenJob:
     viewer: Viewer
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class NegStepJob:
+class NegStepJob(msgspec.Struct, frozen=True, eq=False):
     """One reconciliation step over a snapshot; the reply goes to `ServerSession.neg_stepped`."""
 
     sub_id: str
@@ -118,29 +122,25 @@ class NegState:
     job: NegOpenJob | NegStepJob | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Listen:
+class Listen(msgspec.Struct, frozen=True, eq=False):
     """Send new events to `subscription` from now on."""
 
     subscription: ServerSubscription
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Unlisten:
+class Unlisten(msgspec.Struct, frozen=True, eq=False):
     """No more new events for `subscription`."""
 
     subscription: ServerSubscription
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Settle:
+class Settle(msgspec.Struct, frozen=True, eq=False):
     """Call `subscription.settle()` once the commits under way are announced."""
 
     subscription: ServerSubscription
 
 
-@dataclass(frozen=True, slots=True)
-class Disconnect:
+class Disconnect(msgspec.Struct, frozen=True):
     """Close the connection with a WebSocket code and a reason."""
 
     code: int

@@ -26,7 +26,7 @@ from agent.relay.outputs import (
     Settle,
     Unlisten,
 )
-from agent.relay.policy import WriteContext, judged
+from agent.relay.policy import WriteContext, everything, judged
 from agent.relay.privacy import Viewer
 from nostr_client.codecs.keys import verify
 from nostr_client.codecs.kinds import CLIENT_AUTH
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from nostr_client.codecs.filters import Filter
     from nostr_client.codecs.messages import ClientMessage, Hint
     from nostr_client.store.base import SaveOutcome
+    from nostr_client.store.rows import JsonEvent
 
 
 MAX_KEYS = 32
@@ -202,8 +203,11 @@ class ServerSession:
             return f"{prefix}: a protected event is taken from its author only"
         if reposts_protected(event):
             return "blocked: a repost must not carry a protected event"
+        policy = self._options.write_policy
+        if policy is everything:
+            return ""
         context = WriteContext(self._peer.address, self.viewer.keys)
-        return judged(self._options.write_policy, event, context, self._context.counted)
+        return judged(policy, event, context, self._context.counted)
 
     def _within_rate(self) -> bool:
         now = self._context.clock.monotonic()
@@ -212,6 +216,8 @@ class ServerSession:
     def saved(self, event: Event, outcome: SaveOutcome | str) -> list[Output]:
         """The answer to an EVENT: by the store's outcome after its commit, or why it is invalid."""
         accepted, reason = verdict(outcome)
+        if accepted and not reason:  # by far the most: an id is hex
+            return [f'["OK","{event.id}",true,""]']
         return [Ok(event.id, accepted=accepted, message=reason).to_json()]
 
     # REQ
@@ -258,6 +264,14 @@ class ServerSession:
             frames.append(subscription.frame(event.to_json()))
         return frames
 
+    def stored_json(self, job: FetchJob, events: Sequence[JsonEvent]) -> list[bytes]:
+        """As `stored`, of events that are JSON already; the frames are in UTF-8."""
+        subscription = job.subscription
+        if not self.is_open(subscription) or subscription.sent is None:
+            return []
+        subscription.sent.update([event.id for event in events])
+        return [subscription.raw_frame(event.json) for event in events]
+
     def end_stored(self, job: FetchJob, hint: Hint | None = None) -> list[Output]:
         """All stored events of `job` were given: EOSE, then what arrived meanwhile."""
         subscription = job.subscription
@@ -267,10 +281,12 @@ class ServerSession:
             return self._end_subscription(subscription, "error: too many new events at once")
         subscription.live = True
         sent = subscription.sent or set()
+        end = Eose(subscription.sub_id, hint).to_json()
+        if not subscription.backlog:
+            return [end, Settle(subscription)]
         late = [text for event_id, text in subscription.backlog if event_id not in sent]
         subscription.backlog.clear()
-        frames = [subscription.frame(text) for text in late]
-        return [Eose(subscription.sub_id, hint).to_json(), *frames, Settle(subscription)]
+        return [end, *[subscription.frame(text) for text in late], Settle(subscription)]
 
     def live(self, subscription: ServerSubscription, event: Event, event_json: str) -> str | None:
         """The frame of a new event that matches `subscription`, or None when it gets none now."""

@@ -16,9 +16,11 @@ import numpy as np
 
 from agent.relay.limits import CountFigures
 from nostr_client import hll
-from nostr_client.codecs.event import nip01_order
+from nostr_client.codecs.event import nip01_order, parse_event
 from nostr_client.errors import NostrTallyError
+from nostr_client.store.json_answers import JsonAnswer
 from nostr_client.store.select import QueryPage
+from nostr_client.store.short_answers import is_short_count
 from nostr_client.store.snapshot import stream
 
 if TYPE_CHECKING:
@@ -110,6 +112,7 @@ if TYPE_CHECKING:
     from nostr_client.codecs.event import Event
     from nostr_client.codecs.filters import Filter
     from nostr_client.store.base import EventStore
+    from nostr_client.store.rows import JsonEvent
 
     Items = tuple[NDArray[np.uint64], NDArray[np.uint8]]
 
@@ -160,14 +163,44 @@ class VisibleStore:
         once = {event.id: event for event in found}
         return sorted(once.values(), key=nip01_order)
 
-    def at_once(self, wanted: Filter) -> list[Event] | None:
-        """The events of one filter where they are found without waiting, else None."""
-        plain, parted, _ = self._viewer.split([wanted])
-        found = None if parted else self._store.look(wanted)
-        if found is None or plain:
-            return None if found is None else found.events
-        shown = [event for event in found.events if self._viewer.may_see(event)]
-        return None if found.more and len(shown) < len(found.events) else shown
+    def at_once(self, filters: Sequence[Filter]) -> JsonAnswer | None:
+        """The events of a union as `events` has them, if found without waiting, else None.
+
+        `more`: a limit left out events that the viewer may see.
+        """
+        if len(filters) == 1:
+            return self._one_at_once(filters[0])
+        union: dict[str, JsonEvent] = {}
+        more = False
+        for wanted in filters:
+            found = self._one_at_once(wanted)
+            if found is None:
+                return None
+            union.update((event.id, event) for event in found.events)
+            more = more or found.more
+        return JsonAnswer(sorted(union.values(), key=nip01_order), more)
+
+    def _one_at_once(self, wanted: Filter) -> JsonAnswer | None:
+        if wanted.kinds is None:
+            return self._checked_at_once(wanted)
+        if not self._viewer.private_kinds.isdisjoint(wanted.kinds):
+            return None
+        return self._store.look_json(wanted)
+
+    def _checked_at_once(self, wanted: Filter) -> JsonAnswer | None:
+        """Asks for one event more than the limit, as `more` counts only what may be seen."""
+        most = wanted.limit
+        found = self._store.look_json(wanted if most is None else wanted.replace(limit=most + 1))
+        if found is None:
+            return None
+        shown = [event for event in found.events if self._shows(event)]
+        if found.more and len(shown) < len(found.events):
+            return None
+        return JsonAnswer(shown[:most], most is not None and len(shown) > most)
+
+    def _shows(self, event: JsonEvent) -> bool:
+        private = event.kind in self._viewer.private_kinds
+        return not private or self._viewer.may_see(parse_event(event.json))
 
     async def pages(self, filters: Sequence[Filter]) -> AsyncGenerator[list[Event]]:
         """As `events`, in parts that are read as they are asked for, so that little is in memory.
@@ -211,6 +244,16 @@ class VisibleStore:
         Filters whose registers are asked for share an offset (`limits.shared_offset`).
         """
         return await self._look(lambda shown: shown.figures(filters, registers=registers))
+
+    def figures_at_once(
+        self, filters: Sequence[Filter], *, registers: bool = False
+    ) -> CountFigures | None:
+        """As `figures`, where the store finds them without waiting, else None."""
+        if not all(map(is_short_count, filters)):
+            return None
+        return self._store.look_snapshot(
+            lambda found: VisibleSnapshot(found, self._viewer).figures(filters, registers=registers)
+        )
 
     async def registers(self, filters: Sequence[Filter]) -> bytes | None:
         """The registers of a union of filters that share an offset."""

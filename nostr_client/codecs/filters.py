@@ -10,11 +10,11 @@ judge it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from nostr_client.codecs.event import MAX_TIME, Event
+from nostr_client.codecs.event import MAX_TIME, Event, Tags
 from nostr_client.codecs.kinds import MAX_KIND
 from nostr_client.errors import InvalidFilter, clip
 
@@ -22,8 +22,18 @@ _SCALARS: Final = ("since", "until", "limit")
 _TIMES: Final = frozenset(_SCALARS)
 _LISTS: Final = ("ids", "authors", "kinds")
 _FIELDS: Final = (*_LISTS, *_SCALARS, "search")
+_KNOWN: Final = frozenset(_FIELDS)
 _HEX_TAGS: Final = ("#e", "#p")
 _encoder: Final = msgspec.json.Encoder()
+
+
+class _Sets(NamedTuple):
+    """The lists of a filter as sets."""
+
+    ids: frozenset[str] | None
+    authors: frozenset[str] | None
+    kinds: frozenset[int] | None
+    tags: tuple[tuple[str, frozenset[str]], ...]
 
 
 class Filter:
@@ -36,7 +46,7 @@ class Filter:
       values, because `hll.offset` depends on the order.
     """
 
-    __slots__ = ("_hash", "_lists_nothing", "_sets", "_tag_sets", *_FIELDS, "tags")
+    __slots__ = ("_hash", "_sets", *_FIELDS, "tags")
 
     ids: tuple[str, ...] | None
     authors: tuple[str, ...] | None
@@ -46,9 +56,7 @@ class Filter:
     until: int | None
     limit: int | None
     search: str | None
-    _sets: tuple[frozenset[str] | None, frozenset[str] | None, frozenset[int] | None]
-    _tag_sets: tuple[tuple[str, frozenset[str]], ...]
-    _lists_nothing: bool
+    _sets: _Sets | None
     _hash: int | None
 
     def __init__(
@@ -67,29 +75,29 @@ class Filter:
         put(self, "ids", None if ids is None else _hex_list("ids", ids))
         put(self, "authors", None if authors is None else _hex_list("authors", authors))
         put(self, "kinds", None if kinds is None else _kind_list(kinds))
-        put(self, "tags", _tag_lists(tags or {}))
-        for name, value in zip(_SCALARS, (since, until, limit), strict=True):
-            put(self, name, None if value is None else _whole(name, value, MAX_TIME))
+        put(self, "tags", _tag_lists(tags) if tags else ())
+        put(self, "since", None if since is None else _whole("since", since, MAX_TIME))
+        put(self, "until", None if until is None else _whole("until", until, MAX_TIME))
+        put(self, "limit", None if limit is None else _whole("limit", limit, MAX_TIME))
         put(self, "search", None if search is None else _text("search", search))
-        put(self, "_sets", (_set(self.ids), _set(self.authors), _set(self.kinds)))
-        put(self, "_tag_sets", tuple((name[1], frozenset(v)) for name, v in self.tags))
-        lists = (self.ids, self.authors, self.kinds, *(values for _, values in self.tags))
-        put(self, "_lists_nothing", () in lists)
+        put(self, "_sets", None)
         put(self, "_hash", None)
 
     @classmethod
     def from_json(cls, raw: bytes | str | Mapping[str, object]) -> Filter:
         """Read a filter from JSON text or from decoded JSON. Raises InvalidFilter."""
-        fields = raw if isinstance(raw, Mapping) else decode_fields(raw)
+        fields = decode_fields(raw) if isinstance(raw, (str, bytes)) else raw
         known: dict[str, Any] = {}
         tags: dict[str, Any] = {}
         for key, value in fields.items():
             if value is None:
                 raise InvalidFilter(f"filter: {clip(str(key), 40)} is null")
-            target = tags if isinstance(key, str) and key.startswith("#") else known
-            if target is known and key not in _FIELDS:
+            if key in _KNOWN:
+                known[key] = _strict_list(key, value)
+            elif isinstance(key, str) and key.startswith("#"):
+                tags[key] = _strict_list(key, value)
+            else:
                 raise InvalidFilter(f"filter: unknown key {clip(str(key), 40)!r}")
-            target[key] = _strict_list(key, value)
         return cls(tags=tags, **known)
 
     def to_dict(self) -> dict[str, Any]:
@@ -148,8 +156,6 @@ class Filter:
         put(copy, "tags", self.tags)
         put(copy, "search", self.search)
         put(copy, "_sets", self._sets)
-        put(copy, "_tag_sets", self._tag_sets)
-        put(copy, "_lists_nothing", self._lists_nothing)
         put(copy, "since", self.since)
         put(copy, "until", self.until)
         put(copy, "limit", self.limit)
@@ -164,13 +170,13 @@ class Filter:
 
         Do not send such a filter to relays.
         """
-        if self._lists_nothing:
+        if () in (self.ids, self.authors, self.kinds) or any(not found for _, found in self.tags):
             return True
         return self.since is not None and self.until is not None and self.since > self.until
 
     def matches(self, event: Event) -> bool:
         """Return True if the event meets all conditions. Ignores `limit` and `search`."""
-        ids, authors, kinds = self._sets
+        ids, authors, kinds, _ = self._sets or self._made_sets()
         if kinds is not None and event.kind not in kinds:
             return False
         if authors is not None and event.pubkey not in authors:
@@ -181,7 +187,19 @@ class Filter:
             return False
         if self.until is not None and event.created_at > self.until:
             return False
-        return all(_has_tag(event, name, values) for name, values in self._tag_sets)
+        return self.matches_tags(event.tags)
+
+    def matches_tags(self, tags: Tags) -> bool:
+        """Return True if the tags of an event meet the tag conditions."""
+        *_, wanted = self._sets or self._made_sets()
+        return all(_has_tag(tags, name, values) for name, values in wanted)
+
+    def _made_sets(self) -> _Sets:
+        """The lists as sets, made for the first event: a filter of one query never meets any."""
+        tags = tuple((name[1], frozenset(values)) for name, values in self.tags)
+        made = _Sets(_set(self.ids), _set(self.authors), _set(self.kinds), tags)
+        object.__setattr__(self, "_sets", made)
+        return made
 
     def _key(self) -> tuple[object, ...]:
         lists = (self.ids, self.authors, self.kinds, self.tags)
@@ -225,7 +243,7 @@ def decode_fields(raw: bytes | str) -> dict[str, Any]:
 
 def _strict_list(key: str, value: object) -> object:
     wants_list = key in _LISTS or key.startswith("#")
-    if wants_list != isinstance(value, (list, tuple)):
+    if wants_list is not isinstance(value, (list, tuple)):
         raise InvalidFilter(f"filter: {clip(key, 40)} must {'' if wants_list else 'not '}be a list")
     return value
 
@@ -235,6 +253,8 @@ def _set(values: Sequence[Any] | None) -> frozenset[Any] | None:
 
 
 def _items(name: str, values: Iterable[Any]) -> tuple[Any, ...]:
+    if type(values) is list or type(values) is tuple:  # the test of other types is slow
+        return tuple(values)
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise InvalidFilter(f"filter: {name} must be a list")
     return tuple(values)
@@ -256,7 +276,10 @@ def _is_hex(text: str) -> bool:
 
 
 def _kind_list(values: Iterable[int]) -> tuple[int, ...]:
-    return tuple(_whole("kinds", item, MAX_KIND) for item in _items("kinds", values))
+    items = _items("kinds", values)
+    for item in items:
+        _whole("kinds", item, MAX_KIND)
+    return items
 
 
 def _whole(name: str, value: object, largest: int) -> int:
@@ -295,5 +318,5 @@ def _tag_values(name: str, values: Iterable[str]) -> tuple[str, ...]:
     return tuple(_text(name, item) for item in _items(name, values))
 
 
-def _has_tag(event: Event, name: str, values: frozenset[str]) -> bool:
-    return any(len(tag) > 1 and tag[0] == name and tag[1] in values for tag in event.tags)
+def _has_tag(tags: Tags, name: str, values: frozenset[str]) -> bool:
+    return any(len(tag) > 1 and tag[0] == name and tag[1] in values for tag in tags)

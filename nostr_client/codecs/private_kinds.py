@@ -121,7 +121,7 @@ class PublicEvents:
 
 def is_protected(event: Event) -> bool:
     """True when the event carries NIP-70's `-` tag."""
-    return any(tag[0] == PROTECTED for tag in event.tags)
+    return PROTECTED in [tag[0] for tag in event.tags]
 
 
 def reposts_protected(event: Event) -> bool:

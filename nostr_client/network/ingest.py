@@ -3,7 +3,7 @@
 Sync, live watches, the local relay and import all store events through this pipeline. Two stages
 run at the same time: while the store commits one batch, threads verify the next batch. Events that
 wait at the end of a commit form the next batch. Batches therefore grow with the load, and a single
-event does not wait.
+event does not wait. `least` and `pause_s` make small batches larger while more events come.
 Each stage is bounded in events and in bytes. A full stage stops the stage before it: the store
 stops the verifier, the verifier stops the sources, and a source stops its socket or file. Nothing
 is verified twice. The verifier's cache has the result for a repeated event, and a `VerifiedEvent`
@@ -82,6 +82,14 @@ class IngestOptions:
     full: bool = False
     """Whether a commit waits for a full batch while more events are on their way. Fewer and larger
     commits cost less. Use this to read a file for which no user waits."""
+
+    least: int = 1
+    """Verified events for which a commit waits while more events are on their way. Small commits
+    cost twice as much for each event as commits of a hundred."""
+
+    pause_s: float = 0.0
+    """Seconds after a commit in which no commit of fewer than `least` events begins. An event that
+    comes alone, without a commit before it, does not wait."""
 
     waiting: int = 8_192
     """Events without a result before `room` waits: about a second of work."""
@@ -221,6 +229,7 @@ class Ingest:
         self._open = 0
         self._open_bytes = 0
         self._is_full = False
+        self._pausing: asyncio.TimerHandle | None = None
         self._saving: dict[int, Event] = {}
         self._after: list[Callable[[], None]] = []
         self._arrived, self._ready, self._settled = Gate(), Gate(), Gate()
@@ -391,6 +400,8 @@ class Ingest:
                 first.setdefault(one.id, one)  # two unequal events have this id, so one is forged
                 fresh.append(one)
         verified = await self._verifier.verify(fresh) if fresh else []
+        if len(fresh) == len(events):
+            return verified
         found: dict[int, _Checked] = dict(zip(map(id, fresh), verified, strict=True))
 
         def result(one: Event | VerifiedEvent) -> _Checked:
@@ -415,11 +426,30 @@ class Ingest:
                 for call in calls:
                     call()
             self._settled.wake()
+            self._pause()
 
     def _is_due(self) -> bool:
         """Return True if a commit must begin now."""
-        more = self._options.full and (self._verifying.entries or self._waiting.entries)
-        return self._is_batch() or bool(self._verified.entries and not more)
+        options, done = self._options, self._verified
+        if self._is_batch() or not done.entries:
+            return bool(done.entries)
+        is_small = done.events < options.least
+        if is_small and self._pausing is not None:
+            return False
+        return not (options.full or is_small) or not (
+            self._verifying.entries or self._waiting.entries
+        )
+
+    def _pause(self) -> None:
+        if self._pausing is not None:
+            self._pausing.cancel()
+        if self._options.pause_s:
+            loop = asyncio.get_running_loop()
+            self._pausing = loop.call_later(self._options.pause_s, self._go_on)
+
+    def _go_on(self) -> None:
+        self._pausing = None
+        self._arrived.wake()
 
     def _is_batch(self) -> bool:
         """Return True if the verified events fill a commit, together with those in verification."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nostr_client.codecs.event import Event
     from nostr_client.codecs.filters import Filter
     from nostr_client.codecs.keys import VerifiedEvent
+    from nostr_client.store.json_answers import JsonAnswer
     from nostr_client.store.select import QueryPage
     from nostr_client.store.short_answers import ShortAnswer
     from nostr_client.store.snapshot import Snapshot
@@ -260,6 +261,10 @@ class EventStore(Protocol):
         """
         ...
 
+    def look_json(self, filter: Filter) -> JsonAnswer | None:
+        """Return the answer of a short question as JSON at once, or None, as `look` does."""
+        ...
+
     def stream(self, filters: Sequence[Filter]) -> AsyncIterator[Event]:
         """Yield the events that `query` returns, page by page.
 
@@ -304,6 +309,14 @@ class EventStore(Protocol):
         """Call `work` with one snapshot of the committed events, and return its result.
 
         The call may run in another thread.
+        """
+        ...
+
+    def look_snapshot(self, work: Callable[[Snapshot], T]) -> T | None:
+        """Call `work` at once in the calling thread, as `snapshot` does.
+
+        Returns None if `work` would read for longer than about a millisecond, or if a thread
+        answers better. Then use `snapshot`.
         """
         ...
 

@@ -210,6 +210,11 @@ class Database:
         self._check_open()
         return None if self._readers is None else self._readers.look(work)
 
+    @property
+    def has_attached(self) -> bool:
+        """Whether another database is attached. `look` does not see it."""
+        return bool(self._attached)
+
     async def attach(self, alias: str, path: Path | None) -> None:
         """Attach another database as `alias` on the writer, if there is one, and on every reader.
 

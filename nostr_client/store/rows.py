@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import string
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -108,6 +108,38 @@ def read_event(row: Sequence[Any]) -> Event:
         )
     except (msgspec.DecodeError, UnicodeDecodeError, TypeError, AttributeError) as error:
         raise StoreCorrupt("an event's row is damaged") from error
+
+
+class JsonEvent(NamedTuple):
+    """A stored event as JSON, with the fields that decide its place in an answer."""
+
+    id: str
+    created_at: int
+    kind: int
+    json: bytes
+    """The bytes that `Event.to_json` would give."""
+
+    expires: int | None = None
+    """Unix seconds, or None."""
+
+
+def read_json(row: Sequence[Any], expires: int | None = None) -> JsonEvent:
+    """Return the JSON of a row of EVENT_COLUMNS without making an event. Raises StoreCorrupt.
+
+    The column `tags` is JSON already, and is only checked.
+    """
+    id_, pubkey, created_at, kind, tags, content, sig = row
+    check_numbers(created_at, kind)
+    try:
+        _decode_tags(tags)
+        hex_id, text = _hex(id_), encode_tags(content.decode()).decode()
+        made = (
+            f'{{"id":"{hex_id}","pubkey":"{_hex(pubkey)}","created_at":{created_at},"kind":{kind},'
+            f'"tags":{tags.decode()},"content":{text},"sig":"{_hex(sig)}"}}'
+        )
+    except (msgspec.DecodeError, UnicodeDecodeError, TypeError, AttributeError) as error:
+        raise StoreCorrupt("an event's row is damaged") from error
+    return JsonEvent(hex_id, created_at, kind, made.encode(), expires)
 
 
 def check_numbers(created_at: object, kind: object) -> None:

@@ -76,8 +76,8 @@ def is_short_count(filter: Filter) -> bool:
 
 
 def _values(filter: Filter) -> int:
-    lists = (filter.ids, filter.authors, filter.kinds, *(values for _, values in filter.tags))
-    return sum(len(one) for one in lists if one is not None)
+    values = len(filter.ids or ()) + len(filter.authors or ()) + len(filter.kinds or ())
+    return values + sum([len(listed) for _, listed in filter.tags])
 
 
 def short_answer(

@@ -16,6 +16,7 @@ from nostr_client.store.disk_budget import DiskBudget
 from nostr_client.store.fingerprint_tables import FINGERPRINTS
 from nostr_client.store.fingerprints import Fingerprints
 from nostr_client.store.index_verify import check_index
+from nostr_client.store.json_answers import JsonCache, short_json
 from nostr_client.store.lookup import Authors, rows_in
 from nostr_client.store.maintain import settle
 from nostr_client.store.options import StoreOptions
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from nostr_client.codecs.filters import Filter
     from nostr_client.codecs.keys import VerifiedEvent
     from nostr_client.store.base import SaveOutcome, StoreStats, VerifyReport
+    from nostr_client.store.json_answers import JsonAnswer
     from nostr_client.store.maintain import OnRemove
     from nostr_client.store.migrate import Schema
     from nostr_client.store.save import OnBatch
@@ -84,6 +86,7 @@ class SqliteStore(EventStore):
         self._hasher = TagHasher(hash_key)
         self._searchable = searchable
         self._authors = Authors()
+        self._json = JsonCache()
         self.fingerprints = Fingerprints(database, self.items_within, self.sweep)
         self._saver = Saver(
             TagHasher(hash_key),
@@ -184,6 +187,11 @@ class SqliteStore(EventStore):
     async def snapshot(self, work: Callable[[Snapshot], T]) -> T:
         return await self.database.read(lambda c: work(Snapshot(c, self._context())))
 
+    def look_snapshot(self, work: Callable[[Snapshot], T]) -> T | None:
+        if self.database.has_attached:  # large counts need the tables that `look` does not see
+            return None
+        return self.database.look(lambda c: work(Snapshot(c, self._context())))
+
     async def negentropy_items(
         self, filter: Filter
     ) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
@@ -230,6 +238,14 @@ class SqliteStore(EventStore):
         if limit_of(filter) is None:
             return None
         return self.database.look(lambda c: short_answer(c, self._context(), filter))
+
+    def look_json(self, filter: Filter) -> JsonAnswer | None:
+        limit = limit_of(filter)
+        if limit is None:
+            return None
+        return self.database.look(
+            lambda c: short_json(c, self._context(), filter, limit, self._json)
+        )
 
     def export(self, filters: Sequence[Filter] = ()) -> AsyncIterator[Event]:
         """Yield the events that match any filter, oldest first.

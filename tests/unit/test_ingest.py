@@ -210,6 +210,39 @@ async def test_a_full_batch_is_waited_for_while_more_is_on_its_way() -> None:
     assert held.batches == [6, 6, 6, 2]
 
 
+async def test_few_events_wait_for_those_on_their_way_and_enough_do_not() -> None:
+    held = Held()
+    held.go.set()
+    options = IngestOptions(step=2, least=5)
+    async with Ingest(held, options) as ingest, asyncio.timeout(30), asyncio.TaskGroup() as group:
+        for n in range(20):
+            group.create_task(ingest.save([make(at=n).event]))
+    assert held.batches == [6, 6, 6, 2]
+
+
+async def test_few_events_wait_for_a_moment_after_a_commit_and_a_lone_one_does_not() -> None:
+    held = Held()
+    held.go.set()
+    options = IngestOptions(least=5, pause_s=3_600)
+    async with asyncio.timeout(30), Ingest(held, options) as ingest, asyncio.TaskGroup() as group:
+        await ingest.save([make(at=0)])
+        for n in range(1, 6):
+            group.create_task(ingest.save([make(at=n)]))
+            for _ in range(10):
+                await asyncio.sleep(0)
+    assert held.batches == [1, 5]
+
+
+async def test_the_pause_after_a_commit_ends() -> None:
+    held = Held()
+    held.go.set()
+    options = IngestOptions(least=5, pause_s=0.001)
+    async with asyncio.timeout(30), Ingest(held, options) as ingest:
+        for n in range(3):
+            await ingest.save([make(at=n)])
+    assert held.batches == [1, 1, 1]
+
+
 async def test_a_batch_ends_at_its_bytes() -> None:
     held = Held()
     held.go.set()

@@ -311,6 +311,8 @@ def test_an_error_tells_what_the_frame_was_about() -> None:
         ["REQ", 5, {}],
         ["REQ", SUB, []],
         ["REQ", SUB, {}, None],
+        ["REQ", SUB, '{"kinds":[1]}'],
+        ["REQ", {"id": SUB}, {}],
         ["REQ", SUB, {"foo": 1}],
         ["COUNT", SUB],
         ["CLOSE"],

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from nostr_client.codecs.event import Event, parse_event
+import msgspec
+
+from nostr_client.codecs.event import Event, parse_event, require_hex
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.messages.client import (
     Auth,
@@ -24,6 +26,14 @@ from nostr_client.errors import InvalidEvent, InvalidFilter
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+
+class _EventFrame(msgspec.Struct, array_like=True, tag="EVENT", gc=False):
+    event: Event
+
+
+_decode_event_frame: Final = msgspec.json.Decoder(_EventFrame).decode
+_decode_query_frame: Final = msgspec.json.Decoder(list[Any]).decode
+
 MAX_SUB_ID: Final = 64
 """Characters of a subscription id (NIP-01)."""
 
@@ -34,11 +44,36 @@ def parse_client_message(frame: str | bytes, *, max_size: int = DEFAULT_MAX_SIZE
     Raises MalformedMessage, a ProtocolError, with `label` and `ref` as far as they could be
     read: `ref` is the subscription or query id, or the id of an event that is not one.
     """
-    parts = Frame(to_bytes(frame, max_size))
+    raw = to_bytes(frame, max_size)
+    fast = _fast(raw)
+    if fast is not None:
+        return fast
+    parts = Frame(raw)
     reader = _READERS.get(parts.label)
     if reader is None:
         raise parts.malformed("unknown command")
     return reader(parts)
+
+
+def _fast(raw: bytes) -> ClientMessage | None:
+    """The common frames in one pass; None for anything odd, which the long way then explains."""
+    try:
+        if raw.startswith(b'["EVENT"'):
+            return Publish(require_hex(_decode_event_frame(raw).event))
+        if raw.startswith(b'["REQ"'):
+            _, sub_id, *asked = _decode_query_frame(raw)
+            if type(sub_id) is str and 0 < len(sub_id) <= MAX_SUB_ID and _are_objects(asked):
+                return Req(sub_id, tuple([Filter.from_json(one) for one in asked]))
+    except (ValueError, RecursionError):
+        pass
+    return None
+
+
+def _are_objects(asked: list[Any]) -> bool:
+    return bool(asked) and _ONLY_OBJECTS.issuperset(map(type, asked))
+
+
+_ONLY_OBJECTS: Final = frozenset((dict,))
 
 
 def _sub_id(parts: Frame) -> str:

@@ -13,12 +13,12 @@ from agent.relay.server import text_frames
      (65_536, "817f0000000000010000")],
 )  # fmt: skip
 def test_headers(size: int, header: str) -> None:
-    made = text_frames(["x" * size])
+    made = text_frames([b"x" * size])
     assert made == bytes.fromhex(header) + b"x" * size
 
 
 def test_sizes_are_bytes_and_not_characters() -> None:
-    assert text_frames(["é" * 63]) == b"\x81\x7e\x00\x7e" + "é".encode() * 63
+    assert text_frames(["é".encode() * 63]) == b"\x81\x7e\x00\x7e" + "é".encode() * 63
 
 
 def test_nothing() -> None:

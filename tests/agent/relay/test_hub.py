@@ -82,7 +82,7 @@ def test_holds_nothing_once_all_have_left(wanted: list[list[Filter]]) -> None:
         hub.remove(name)
         hub.remove(name)
     assert not (hub._index)
-    assert not (hub._filters)
+    assert not hub._keys
     assert not (hub._tag_names)
 
 

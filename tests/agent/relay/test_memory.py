@@ -85,15 +85,15 @@ async def test_a_large_answer_is_the_same_however_it_is_read(tmp_path: Path) -> 
 async def test_live_events_for_those_behind_stop_where_all_together_have_too_much() -> None:
     waiting = OutboxBudget(most=100)
     first, second = Outbox(80, 10, waiting), Outbox(80, 10, waiting)
-    assert first.put("x" * 60)
-    assert second.put("x" * 60)
-    assert not second.put("x")
-    assert Outbox(80, 10, waiting).put("x")
-    assert await first.take() == ["x" * 60]
+    assert first.put(b"x" * 60)
+    assert second.put(b"x" * 60)
+    assert not second.put(b"x")
+    assert Outbox(80, 10, waiting).put(b"x")
+    assert first.take() == [b"x" * 60]
     assert waiting.is_over
     first.close()
     assert not waiting.is_over
-    assert second.put("x")
+    assert second.put(b"x")
 
 
 async def test_large_events_wait_for_readers_and_small_ones_do_not(tmp_path: Path) -> None:

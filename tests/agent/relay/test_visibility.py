@@ -138,11 +138,32 @@ async def test_what_is_found_at_once_is_what_may_be_seen(
         await store.save([verify(event) for event in events])
         visible = VisibleStore(store, viewer)
         answered = 0
-        for shape in FILTERS:
-            for limit in (1, 4, 20, 500):
-                asked = Filter.from_json({**shape, "limit": limit})
-                found = visible.at_once(asked)
-                if found is not None:
-                    answered += 1
-                    assert found == expected(events, viewer, [asked])
+        single = [
+            [Filter.from_json({**shape, "limit": limit})]
+            for shape in FILTERS
+            for limit in (1, 4, 20, 500)
+        ]
+        unions = [[f for (f,) in random.Random(n).sample(single, 3)] for n in range(20)]
+        for asked in single + unions:
+            found = visible.at_once(asked)
+            if found is not None:
+                answered += 1
+                shown = expected(events, viewer, asked)
+                got = [one.json.decode() for one in found.events]
+                assert got == [event.to_json() for event in shown]
+                assert [one.id for one in found.events] == [event.id for event in shown]
+                unlimited = [f.replace(limit=None) for f in asked]
+                left_out = len(expected(events, viewer, unlimited)) > len(shown)
+                assert found.more or not left_out
+                assert left_out or len(asked) > 1 or not found.more
         assert answered > len(FILTERS) / 2
+
+
+async def test_a_count_of_a_whole_index_is_not_found_at_once(tmp_path: Path) -> None:
+    """SQLite counts an index in one step, which would hold up every other connection."""
+    async with await SqliteStore.open(tmp_path / "s.db") as store:
+        await store.save([verify(event) for event in some_events(random.Random(7))])
+        visible = VisibleStore(store, Viewer(frozenset(), frozenset()))
+        assert visible.figures_at_once([Filter(kinds=[1])]) is not None
+        assert visible.figures_at_once([Filter()]) is None
+        assert visible.figures_at_once([Filter(kinds=[1]), Filter(since=NOW)]) is None

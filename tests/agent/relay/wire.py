@@ -23,6 +23,21 @@ if TYPE_CHECKING:
 DEADLINE_S = 120.0
 
 
+class KeptFrames:
+    """A FrameSender that keeps every frame in a list."""
+
+    is_free = True
+
+    def __init__(self, sent: list[bytes]) -> None:
+        self._sent = sent
+
+    def write(self, frames: Sequence[bytes]) -> None:
+        self._sent += frames
+
+    async def send(self, frames: Sequence[bytes]) -> None:
+        self._sent += frames
+
+
 class Wire:
     """One client of a relay in this process."""
 
@@ -33,11 +48,9 @@ class Wire:
         self._in: asyncio.Queue[str | bytes | None] = asyncio.Queue()
         self._taken = 0
         self.core = core
-        self.sent: list[str] = []
-        self.connection = ServerConnection(core, ServerSession(core.context, peer), self._send)
-
-    async def _send(self, frames: Sequence[str]) -> None:
-        self.sent += frames
+        self.sent: list[bytes] = []
+        session = ServerSession(core.context, peer)
+        self.connection = ServerConnection(core, session, KeptFrames(self.sent))
 
     async def frames(self) -> AsyncIterator[str | bytes]:
         """What the client sends; the task that reads it is done with one when it asks again."""

@@ -7,13 +7,16 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nostr_client.codecs.event import Event, nip01_order
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.keys import VerifiedEvent
 from nostr_client.errors import StoreCorrupt, StoreError
 from nostr_client.store import select
-from nostr_client.store.rows import TagHasher, encode_tags, read_event
+from nostr_client.store.json_answers import JsonCache
+from nostr_client.store.rows import JsonEvent, TagHasher, encode_tags, read_event, read_json
 from nostr_client.store.short_answers import MOST_BYTES, MOST_EVENTS, MOST_VALUES
 from nostr_client.store.sqlite import SqliteStore
 from tests.turns import another_task
@@ -34,6 +37,16 @@ def row_of(event: Event) -> list[Any]:
     id_, pubkey, sig = hexes
     tags = encode_tags(event.tags)
     return [id_, pubkey, event.created_at, event.kind, tags, event.content.encode(), sig]
+
+
+def events_of_any_text() -> st.SearchStrategy[Event]:
+    """Events with any text in tags and content."""
+    text = st.text(st.characters(exclude_categories=["Cs"]))
+    tags = st.lists(st.lists(text, min_size=1).map(tuple)).map(tuple)
+    return st.builds(
+        Event, st.just("ab" * 32), st.just("cd" * 32), st.integers(0, 2**63 - 1),
+        st.integers(0, 65_535), tags, text, st.just("ef" * 64),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -57,6 +70,15 @@ def test_a_damaged_row_is_never_an_event(column: int, damaged: object) -> None:
     row[column] = damaged
     with pytest.raises(StoreCorrupt):
         read_event(row)
+    with pytest.raises(StoreCorrupt):
+        read_json(row)
+
+
+@given(events_of_any_text())
+def test_the_json_of_a_row_is_that_of_its_event(event: Event) -> None:
+    found = read_json(row_of(event))
+    assert found.json.decode() == event.to_json()
+    assert found[:3] == (event.id, event.created_at, event.kind)
 
 
 def made(rng: random.Random, number: int) -> VerifiedEvent:
@@ -126,6 +148,10 @@ async def test_short_answers_are_what_a_look_at_every_event_finds(
         if found is not None:
             answered += 1
             assert found.events == right
+            as_json = store.look_json(asked)
+            assert as_json is not None
+            assert [one.json.decode() for one in as_json.events] == [e.to_json() for e in right]
+            assert as_json.more == found.more
             assert found.more or len(right) == len(matching), asked
     assert answered > 80
 
@@ -177,6 +203,40 @@ async def test_ids_without_a_limit_are_read_by_one_pass(store: SqliteStore) -> N
     assert not [one for one in statements if "seq IN" in one]
 
 
+async def test_remembered_json_is_only_of_what_the_store_has_now(store: SqliteStore) -> None:
+    rng, asked = random.Random(3), Filter(authors=AUTHORS, limit=500)
+    assert isinstance(store._clock, Clock)
+    held: dict[str, Event] = {}
+    for round_ in range(12):
+        saved = [made(rng, 100 * round_ + number) for number in range(20)]
+        await store.save(saved)
+        held |= {one.event.id: one.event for one in saved}
+        gone = rng.sample(sorted(held), 5)
+        await store.delete([Filter(ids=gone)])
+        store._clock.now += 4
+        ended = [
+            e.id
+            for e in held.values()
+            if int(e.first_tag("expiration") or 2**40) <= store._clock.now
+        ]
+        for id_ in {*gone, *ended}:
+            held.pop(id_)
+        found = store.look_json(asked)
+        assert found is not None
+        right = [event.to_json() for event in sorted(held.values(), key=nip01_order)]
+        assert [one.json.decode() for one in found.events] == right
+
+
+def test_the_cache_keeps_what_is_asked_for_and_is_bounded() -> None:
+    cache = JsonCache(100_000)
+    events = [JsonEvent(f"{n:064x}", NOW, 1, b"x" * 600) for n in range(1_000)]
+    for n, event in enumerate(events):
+        cache.add(n, event)
+        assert cache.get([0, n]) == [events[0], event]
+    kept = [one for one in cache.get(range(1_000)) if one is not None]
+    assert 40 < len(kept) <= 100
+
+
 async def test_what_is_not_short_is_left_to_the_longer_way(store: SqliteStore) -> None:
     large = Event("ab" * 32, AUTHORS[0], NOW, 1, (), "x" * (MOST_BYTES + 1), "0" * 128)
     await store.save([VerifiedEvent(large)])
@@ -208,6 +268,8 @@ async def test_a_damaged_row_is_an_error_and_no_answer(store: SqliteStore) -> No
     await store.database.write(lambda conn: conn.execute(damage, params).rowcount)
     with pytest.raises(StoreCorrupt):
         store.look(Filter(authors=AUTHORS, limit=10))
+    with pytest.raises(StoreCorrupt):
+        store.look_json(Filter(authors=AUTHORS, limit=10))
     with pytest.raises(StoreCorrupt):
         await store.query([Filter(authors=AUTHORS, limit=10)])
 
