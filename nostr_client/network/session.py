@@ -131,8 +131,8 @@ class Session:
         query_id = self.connection.count(filters)
         waiter: asyncio.Future[CountAnswer | RelayError] = self._future()
         self._counts[query_id] = waiter
-        self._flush()
         try:
+            await self._pump.send_now(self.connection.outgoing())
             return _unwrap(await waiter)
         finally:
             self._counts.pop(query_id, None)

@@ -19,9 +19,11 @@ from yarl import URL
 from nostr_client.errors import NetworkError, ProtocolError, clip, without_tls
 from nostr_client.network.access.sessions import Sessions
 from nostr_client.network.pacing import RateWindow
+from nostr_client.network.waiting import within
 from nostr_client.options import Options
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import TracebackType
 
 _FAILURES: Final = (aiohttp.ClientError, OSError, ValueError)
@@ -158,10 +160,12 @@ class WebSocket:
         Raises NetworkError, also if the peer reads nothing.
         """
         with self._sending:
-            async with asyncio.timeout(self._options.timeouts.send):
-                for text in texts:
-                    await self._ws.send_str(text)
-                    self.bytes_sent += len(text)
+            await within(self._options.timeouts.send, self._send(texts))
+
+    async def _send(self, texts: Sequence[str]) -> None:
+        for text in texts:
+            await self._ws.send_str(text)
+            self.bytes_sent += len(text)
 
     async def ping(self, timeout: float) -> None:
         """Send a ping and wait for its pong, which `receive` reads. Raises NetworkError."""

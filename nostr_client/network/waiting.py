@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from types import coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from nostr_client.errors import NostrTallyError, innermost
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Coroutine, Generator
+
+T = TypeVar("T")
 
 
 class Gate:
@@ -54,6 +57,32 @@ async def task_group() -> AsyncIterator[asyncio.TaskGroup]:
         found = first
     if found is not None:
         raise found
+
+
+async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
+    """Await a coroutine for at most `seconds`. Raises TimeoutError. If cancelled, it is closed.
+
+    The timer begins with the first wait, because most coroutines that send never wait.
+    """
+    try:
+        waiting = work.send(None)
+    except StopIteration as ended:
+        found: T = ended.value
+        return found
+    async with asyncio.timeout(seconds):
+        return await _rest(work, waiting)
+
+
+@coroutine
+def _rest(work: Coroutine[Any, Any, T], waiting: object) -> Generator[object, Any, T]:
+    """Continue a coroutine that waits already."""
+    try:
+        yield waiting
+    except BaseException:
+        work.close()
+        raise
+    found: T = yield from work
+    return found
 
 
 async def end(task: asyncio.Task[None]) -> None:
