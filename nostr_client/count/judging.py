@@ -120,7 +120,7 @@ class SharedIds:
         if self._stored is None or REQUESTS.isdisjoint(await self._stored.kinds()):
             return False
         before = len(self.seen.requests)
-        found = await self._stored.query(list(self.seen.requests_for(ids, authors)))
+        found = await self._stored.query(list(self.seen.requests_for(sorted(ids), authors)))
         self.seen.saw(map(stored_event, found))
         return len(self.seen.requests) > before
 
@@ -266,7 +266,7 @@ class JudgedRelay:
 
         Events of earlier rounds did not arrive in this one, so their authors are recalled.
         """
-        found = bool(held) and await self._shared.look_up(sorted(held), self._authors)
+        found = bool(held) and await self._shared.look_up(held, self._authors)
         if found and self._recalled is not None:
             of = {kind for one in self._query.filters for kind in one.kinds or (None,)}
             (kind, *others) = of
@@ -364,6 +364,8 @@ class JudgedRelay:
         """Fetch events that deletions name and that never arrived: only their author may delete
         them."""
         shared = self._shared
+        if not shared.seen.requests:
+            return
         by_relay: dict[Relay, list[bytes]] = {}
         for id in shared.seen.deleted_unseen(shared.all_ids - self._known):
             source = shared.source(id)
