@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from nostr_client.count.claiming import RelayOutcome, claim_of
 from nostr_client.count.claims import Reread, TransientMemory
-from nostr_client.count.judging import JudgedRelay, ids_of
+from nostr_client.count.judging import EarlierIds, JudgedRelay, ids_of
 from nostr_client.count.merge import Listing
 from nostr_client.count.queries import is_listable
 from nostr_client.count.reading import EventReader
+from nostr_client.count.remembering import KEEP
 from nostr_client.errors import DeadlineExceeded, HeldBack, RelayError, RelayRefused, Unsupported
 from nostr_client.network.waiting import end, task_group
 from nostr_client.options import ReadBudget, Timeouts
@@ -204,6 +205,7 @@ class CountRequest:
                 clock=int(self._outcome.asked_at - self._relay.behind),
                 reread=options.reread,
                 keep=_showing(self._shared.seen, options.keep) if self._shared else options.keep,
+                oldest=self._outcome.asked_at - KEEP,
             )
         return self._made
 
@@ -214,7 +216,7 @@ class CountRequest:
         """
         late = False
         try:
-            async with asyncio.timeout(self._options.timeouts.group) as self._scope:
+            async with asyncio.timeout(None) as self._scope:
                 await self._ask()
         except TimeoutError:
             late = not self._enough
@@ -233,6 +235,8 @@ class CountRequest:
     async def _ask(self) -> None:
         """Send COUNT, and read events beside it as soon as it is silent, refused or without
         registers."""
+        if self._query.searches:
+            self._limit()
         if self._query.searches and await self._relay.supports(SEARCH_NIP) is False:
             error = Unsupported(NO_SEARCH, prefix="unsupported", relay=self._relay.url)
             self._outcome.count_error = error
@@ -250,6 +254,7 @@ class CountRequest:
             if self._outcome.settled(self._query, members=self._members_within_budget):
                 return
             if self._beside is None:
+                self._limit()
                 await self._gather()
             else:
                 await asyncio.wait([self._beside])
@@ -258,7 +263,13 @@ class CountRequest:
             if self._beside is not None:
                 await end(self._beside)
 
+    def _limit(self) -> None:
+        """Begin the group's deadline. A COUNT needs none, as its own one is a little earlier."""
+        if self._scope is not None:
+            self._scope.reschedule(self._started + self._options.timeouts.group)
+
     def _read_beside(self) -> None:
+        self._limit()
         self._beside = asyncio.create_task(self._read_instead())
 
     async def _read_instead(self) -> None:
@@ -320,6 +331,7 @@ class CountRequest:
         trial = None if known or len(answers) < 2 else trial_of(filters, answers)
         if trial is None:
             return
+        self._limit()
         seconds = min(PATIENCE_MOST, self._options.timeouts.count)
         try:
             verdict = trial.verdict(await self._answers(trial.questions, seconds))
@@ -344,9 +356,9 @@ class CountRequest:
     async def _gather(self) -> None:
         """List the relay's ids if that is enough and possible, else read its events.
 
-        Its earlier answer is recalled first: reading changes what is stored.
+        If ids are listed, the earlier answer is recalled first: reading changes what is stored.
         """
-        if self._recall is not None:
+        if self._recall is not None and self._shared is not None and self._shared.by_ids:
             self._earlier = await self._recall()
         if not await self._list():
             await self._read()
@@ -404,7 +416,7 @@ class CountRequest:
             self._query,
             shared,
             outcome.listing,
-            self._earlier,
+            await self._earlier_ids(shared),
             patience=self._options.patience,
             authors=outcome.authors,
             recalled=self._recalled if self._place else None,
@@ -416,6 +428,18 @@ class CountRequest:
                 await judging.run()
         outcome.listing, outcome.retracted = judging.listing, judging.retracted
         outcome.listed_bytes += judging.traffic
+
+    async def _earlier_ids(self, shared: SharedIds) -> EarlierIds:
+        """Return what the earlier answer says about single events.
+
+        The events of an earlier answer are those known before this round, so they are not read.
+        """
+        if shared.by_ids or self._recall is None:
+            return EarlierIds.of(self._earlier)
+        reader, known = self._reader, self._outcome.known_ids or frozenset[bytes]()
+        if reader.retracted is None:
+            return EarlierIds.of(await self._recall())
+        return EarlierIds(reader.retracted.all_ids, known - reader.fresh)
 
     async def _recalled(self) -> list[HeldEvent]:
         assert self._place is not None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from nostr_client.count.judging import JudgedRelay, ids_of
+from nostr_client.count.judging import EarlierIds, JudgedRelay, ids_of
 from nostr_client.count.merge import Retracted
 from nostr_client.count.seen import SeenEvents
 from nostr_client.network.waiting import task_group
@@ -70,7 +70,7 @@ async def judge_beside(
             query,
             shared,
             claim.listing,
-            first.earlier.get(url),
+            EarlierIds.of(first.earlier.get(url)),
             patience=patience,
             authors=claim.reading.authors if claim.reading else frozenset(),
         )

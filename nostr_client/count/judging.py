@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -120,7 +120,7 @@ class SharedIds:
         if self._stored is None or REQUESTS.isdisjoint(await self._stored.kinds()):
             return False
         before = len(self.seen.requests)
-        found = await self._stored.query(list(self.seen.requests_for(ids, authors)))
+        found = await self._stored.query(list(self.seen.requests_for(sorted(ids), authors)))
         self.seen.saw(map(stored_event, found))
         return len(self.seen.requests) > before
 
@@ -166,10 +166,33 @@ def ids_of(claim: Claim) -> frozenset[bytes] | None:
     return claim.reading.events if claim.reading is not None else None
 
 
+class EarlierIds(NamedTuple):
+    """What an earlier answer of a relay says about single events: it stays proven.
+
+    `retracted`: ids that do not count. `named`: the ids that it named, which the relay was asked
+    about. `verified`: those of its list that were fetched.
+    """
+
+    retracted: frozenset[bytes] = frozenset()
+    named: frozenset[bytes] = frozenset()
+    verified: frozenset[bytes] = frozenset()
+
+    @classmethod
+    def of(cls, claim: Claim | None) -> EarlierIds:
+        """Return it from the whole answer, if there is one."""
+        if claim is None:
+            return cls()
+        verified = claim.listing.verified if claim.listing else frozenset[bytes]()
+        return cls(claim.retracted.all_ids, ids_of(claim) or frozenset(), verified)
+
+
+NOTHING_EARLIER: Final = EarlierIds()
+
+
 class JudgedRelay:
     """One relay of the question: `run` asks it, `listing` and `retracted` are the result.
 
-    `earlier`: the relay's earlier answer. What was proven then stays proven.
+    `earlier`: what the relay's earlier answer says about single events.
     """
 
     def __init__(
@@ -178,7 +201,7 @@ class JudgedRelay:
         query: Query,
         shared: SharedIds,
         listing: Listing | None,
-        earlier: Claim | None = None,
+        earlier: EarlierIds = NOTHING_EARLIER,
         *,
         patience: float,
         authors: frozenset[bytes] = frozenset(),
@@ -195,16 +218,16 @@ class JudgedRelay:
         self._relay = relay
         self._query = query
         self._shared = shared
-        self._known = frozenset[bytes]() if earlier is None else _retracted_ids(earlier.retracted)
+        self._known = earlier.retracted
         self._asked: set[bytes] = set()
         self._unread = False
         """Whether a frame about deletions could not be read: what it deletes is unknown."""
-        self._before = frozenset[bytes]() if earlier is None else ids_of(earlier) or frozenset()
+        self._before = earlier.named
         self._looked_for = False
         self.listing = listing
         self.traffic = 0
-        if listing is not None and earlier is not None and earlier.listing is not None:
-            verified = listing.verified | (earlier.listing.verified & listing.ids)
+        if listing is not None and earlier.verified:
+            verified = listing.verified | (earlier.verified & listing.ids)
             self.listing = msgspec.structs.replace(listing, verified=verified)
 
     @property
@@ -243,7 +266,7 @@ class JudgedRelay:
 
         Events of earlier rounds did not arrive in this one, so their authors are recalled.
         """
-        found = bool(held) and await self._shared.look_up(sorted(held), self._authors)
+        found = bool(held) and await self._shared.look_up(held, self._authors)
         if found and self._recalled is not None:
             of = {kind for one in self._query.filters for kind in one.kinds or (None,)}
             (kind, *others) = of
@@ -341,6 +364,8 @@ class JudgedRelay:
         """Fetch events that deletions name and that never arrived: only their author may delete
         them."""
         shared = self._shared
+        if not shared.seen.requests:
+            return
         by_relay: dict[Relay, list[bytes]] = {}
         for id in shared.seen.deleted_unseen(shared.all_ids - self._known):
             source = shared.source(id)
@@ -348,7 +373,3 @@ class JudgedRelay:
                 by_relay.setdefault(source, []).append(id)
         for source, ids in by_relay.items():
             await self._fetch(source, ids)
-
-
-def _retracted_ids(retracted: Retracted) -> frozenset[bytes]:
-    return retracted.ids.union(retracted.lists)

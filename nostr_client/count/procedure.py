@@ -16,7 +16,8 @@ from nostr_client.count.asking import LEAST, CountOptions, CountRequest
 from nostr_client.count.beside import FirstRound, judge_beside
 from nostr_client.count.earlier_questions import MONTH, MOST_QUESTIONS, EarlierQuestions
 from nostr_client.count.judging import SharedIds
-from nostr_client.count.merge import CountUnit, TrustPolicy, merge_claims
+from nostr_client.count.merge import CountUnit, TrustPolicy
+from nostr_client.count.merge.repeated import RepeatedMerges
 from nostr_client.count.queries import CANONICAL, is_regular
 from nostr_client.count.recipients import Recipients
 from nostr_client.count.remembering import KEEP, asked_of, merge_input, remembered
@@ -67,6 +68,7 @@ class CountEngine:
         self._rand = rand or random.SystemRandom()
         self._silent: set[str] = set()
         self._recipients = Recipients()
+        self._merges = RepeatedMerges()
 
     @property
     def trusted(self) -> frozenset[str]:
@@ -79,7 +81,7 @@ class CountEngine:
             self._options, policy=self._policy, book=book, now=self._now, rand=self._rand
         )
         other._trusted, other._silent = self._trusted, self._silent
-        other._recipients = self._recipients
+        other._recipients, other._merges = self._recipients, self._merges
         return other
 
     async def count(
@@ -373,7 +375,7 @@ class CountEngine:
             left = without_unfollowed(query, used)
             claims, used = _in_place(claims, left), _in_place(used, left)
         believed = self._trusted if trusted is None else set(map(normalize, trusted))
-        merged = merge_claims(
+        merged = self._merges.merge(
             used,
             one_per_author=query.one_per_author,
             unit=query.unit,

@@ -8,7 +8,7 @@ compared instead: only changes are read.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from nostr_client.codecs.display import moment, plural
 from nostr_client.codecs.filters import Filter
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
     from nostr_client.count.claims import Memory, MemoryAccess, ReadCoverage, Reread
+    from nostr_client.count.merge import Retracted
     from nostr_client.count.queries import Query
     from nostr_client.network.paging.snapshot import Proof
     from nostr_client.network.relay import Relay
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
     Keep = Callable[[str, Sequence[VerifiedEvent]], Awaitable[object]]
     LookUp = Callable[[Collection[str]], Awaitable[Mapping[str, frozenset[str]]]]
+
+T = TypeVar("T")
 
 _COARSE = 0.1
 """Share of the silence by which a page may be given up early: timers are not moved by each event.
@@ -68,10 +71,12 @@ class EventReader:
         clock: int,
         reread: Reread,
         keep: Keep | None = None,
+        oldest: float | None = None,
     ) -> None:
         """Create it; `silence`: seconds without an event after which a page counts as given up.
 
         `clock`: Unix seconds now, or the relay's if that is earlier. `keep` receives the events.
+        `oldest`: the time from which an earlier answer by these events stands; None: none does.
         """
         self._relay = relay
         self._query = query
@@ -88,6 +93,11 @@ class EventReader:
         self._open: Subscription | None = None
         self._invalid = self._unread = 0
         self._void: set[bytes] = set()
+        self.fresh: set[bytes] = set()
+        """Ids that this round added to the known events."""
+        self.retracted: Retracted | None = None
+        """What the earlier answer by the known events retracts; None if none stands."""
+        self._oldest = oldest
         self._cut = ""
         self._stock: _Stock | None = None
         self.complete = False
@@ -119,13 +129,23 @@ class EventReader:
             return
         seen = self._place.seen
         more = seen is not None and self._round.begin(*seen)
-        while more or await self._place.use(self._advance):
+        while more or await self._use(self._advance):
             more = False
             while (question := self._round.question) is not None:
                 if isinstance(question, ReadPage):
                     await self._page(question.filter, self._round)
                 else:
                     await self._count(question.filter, self._round)
+
+    async def _use(self, work: Callable[[Memory], T]) -> T:
+        def noting(memory: Memory) -> T:
+            if self._oldest is not None:
+                self.retracted, self._oldest = memory.retracted(self._oldest), None
+            found = work(memory)
+            self.fresh.update(memory.fresh)
+            return found
+
+        return await self._place.use(noting)
 
     def _advance(self, memory: Memory) -> bool:
         """Continue; at the end, read the result in the same transaction."""
@@ -145,7 +165,7 @@ class EventReader:
         if len(self._query.filters) != 1 or self._relay.capabilities.negentropy is False:
             return False
         (asked,) = self._query.filters
-        held, mark = await self._place.use(lambda m: (list(m.events()), m.mark))
+        held, mark = await self._use(lambda m: (list(m.events()), m.mark))
         if not held or mark.unread:  # an unnamed event may still exist
             return False
         from nostr_client.count.comparing import Comparison
@@ -160,10 +180,10 @@ class EventReader:
             largest=mark.largest,
         )
         if not await comparison.run():
-            await self._place.use(lambda memory: memory.add(self._came.values(), self._clock))
+            await self._use(lambda memory: memory.add(self._came.values(), self._clock))
             return False
         now = {one.id: one for one in held if one.id not in comparison.gone} | self._came
-        await self._place.use(lambda memory: self._settle(memory, now.values()))
+        await self._use(lambda memory: self._settle(memory, now.values()))
         round_.current = round_.confirmed = True
         return True
 
@@ -223,7 +243,7 @@ class EventReader:
 
         Targets that `look_up` does not find stay in doubt. Raises StoreError. Safe to cancel.
         """
-        named = await self._place.use(self._undecided)
+        named = await self._use(self._undecided)
         if not named:
             return
         found = await look_up({event.label for event in named})
@@ -239,7 +259,7 @@ class EventReader:
             memory.judge(settled)
             return self._stock_of(memory)
 
-        self._stock = await self._place.use(work)
+        self._stock = await self._use(work)
 
     def _undecided(self, memory: Memory) -> list[HeldEvent]:
         """Return the zaps in doubt, once everything that arrived is stored."""
@@ -254,7 +274,7 @@ class EventReader:
         """
         stock = self._stock
         if stock is None:
-            stock = await self._place.use(self._state)
+            stock = await self._use(self._state)
         reading, mark, registers, void = stock
         current = self._round is not None and self._round.current
         if not current:

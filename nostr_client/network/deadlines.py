@@ -81,7 +81,8 @@ class Deadlines:
         self._pending += 1
         try:
             async with asyncio.timeout(seconds) as scope:
-                made = SessionRequest(await self._supervisor.ready(scope.when() or 0.0))
+                session = self._supervisor.open or await self._supervisor.ready(scope.when() or 0.0)
+                made = SessionRequest(session)
                 return await ask(made)
         except RelayError:
             raise

@@ -48,6 +48,38 @@ class Pump:
         self._budget = budget
         self._outgoing: deque[tuple[str, bool]] = deque()
         self._gate = Gate()
+        self._out = TokenBucket(
+            limits.messages_per_second_out, now=asyncio.get_running_loop().time()
+        )
+        self._is_sending = False
+        self._broken: NetworkError | None = None
+
+    async def send_now(self, texts: list[str]) -> None:
+        """Send requests in the caller's task, or queue them if a frame or a budget delays them.
+
+        Waking the task of `write` costs as much as a frame. Raises NetworkError, which also ends
+        the loops.
+        """
+        now = asyncio.get_running_loop().time()
+        waits = self._outgoing or self._is_sending or self._budget is not None
+        if waits or not self._out.allow(now):
+            self.send(texts)
+            return
+        try:
+            await self._send(texts)
+        except NetworkError as error:
+            self._broken = error
+            raise
+        finally:
+            if self._outgoing or self._broken:
+                self._gate.wake()
+
+    async def _send(self, texts: list[str]) -> None:
+        self._is_sending = True
+        try:
+            await self._socket.send(*texts)
+        finally:
+            self._is_sending = False
 
     def send(self, texts: Iterable[str], *, paced: bool = False) -> None:
         """Queue frames. `Limits` bounds the requests to which the frames belong.
@@ -89,10 +121,11 @@ class Pump:
         A request waits for its turn in the relay's budget. A paced request waits only while the
         budget allows no request at all. A frame that ends a request, such as CLOSE, costs nothing.
         """
-        loop = asyncio.get_running_loop()
-        bucket = TokenBucket(self._limits.messages_per_second_out, now=loop.time())
+        loop, bucket = asyncio.get_running_loop(), self._out
         while True:
-            await self._gate.wait(lambda: self._outgoing)
+            await self._gate.wait(lambda: (self._outgoing and not self._is_sending) or self._broken)
+            if self._broken is not None:
+                raise self._broken
             text, paced = self._outgoing[0]
             if not paced:
                 if pause := bucket.take(loop.time()):
@@ -101,13 +134,13 @@ class Pump:
                     await admitted(self._budget)
             elif text.startswith(_REQUESTS):
                 await unpaused(self._budget)
-            if not self._outgoing:  # the frame was withdrawn meanwhile
+            if not self._outgoing or self._is_sending:  # the frame was withdrawn meanwhile
                 continue
             texts = [self._outgoing.popleft()[0]]
             if self._budget is None:
                 texts += self._more(bucket, len(texts[0]), loop.time())
             before = self._socket.bytes_sent
-            await self._socket.send(*texts)
+            await self._send(texts)
             self._carried(self._socket.bytes_sent - before)
 
     def _more(self, bucket: TokenBucket, size: int, now: float) -> Iterator[str]:

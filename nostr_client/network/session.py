@@ -131,8 +131,8 @@ class Session:
         query_id = self.connection.count(filters)
         waiter: asyncio.Future[CountAnswer | RelayError] = self._future()
         self._counts[query_id] = waiter
-        self._flush()
         try:
+            await self._pump.send_now(self.connection.outgoing())
             return _unwrap(await waiter)
         finally:
             self._counts.pop(query_id, None)
@@ -231,7 +231,8 @@ class Session:
         return asyncio.get_running_loop().create_future()
 
     def _flush(self) -> None:
-        self._pump.send(self.connection.outgoing())
+        if self.connection.outbox:  # an empty one would wake the task that writes
+            self._pump.send(self.connection.outgoing())
 
     def add_to(self, stats: RelayStats) -> None:
         """Add this connection's numbers to the relay's statistics."""

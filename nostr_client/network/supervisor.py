@@ -90,6 +90,11 @@ class Supervisor:
                 raise error
         self._gate.wake()
 
+    @property
+    def open(self) -> Session | None:
+        """The session that takes requests now, without waiting."""
+        return None if self._stopped else self.session
+
     async def ready(self, deadline: float) -> Session:
         """Wait for the session and return it. The caller enforces `deadline`, which is in loop
         time.

@@ -102,6 +102,8 @@ class ThreadVerifier:
     async def _check_all(
         self, chunks: Sequence[list[Event]]
     ) -> list[list[VerifiedEvent | InvalidEvent]]:
+        if not chunks:  # all of them are known
+            return []
         if len(chunks) == 1:  # a task costs as much as checking one event
             return [await self._check(chunks[0])]
         async with asyncio.TaskGroup() as group:

@@ -299,9 +299,9 @@ class Engine:
 
     async def _look_for_departures(self, one: Watched, claims: Mapping[str, Claim]) -> None:
         """Ask for the newest lists of those whom relays give no longer, if lists are counted."""
-        asked, people = asked_of(one.query), one.people
         if not is_compared(one.query) or self.worker.is_stopping:
             return
+        asked, people = asked_of(one.query), one.people
         lost = [
             claim
             for url, claim in claims.items()

@@ -166,8 +166,14 @@ def added(conn: sqlite3.Connection) -> frozenset[str]:
 def _asked_now(conn: sqlite3.Connection, name: str) -> str:
     """Return the key of the question that a watch asks; "" if missing or unreadable."""
     row = conn.execute("SELECT definition FROM watch WHERE name = ?", (name,)).fetchone()
+    return "" if row is None else _key_of(row[0])
+
+
+@lru_cache(8192)
+def _key_of(definition: str) -> str:
+    """Return the key of the question of a definition; "" if it is unreadable."""
     try:
-        return "" if row is None else question_key(_watch(row[0]).question)
+        return question_key(_watch(definition).question)
     except InvalidInput:
         return ""
 
@@ -244,12 +250,13 @@ def asked(
     ones merge into the last of them. `query`: the question; nothing is recorded if the watch asks
     another one by now. `relays`: the relays that were asked.
     """
-    if query is not None and _asked_now(conn, name) != question_key(query):
-        return
-    row = conn.execute("SELECT w, asked_at FROM watch WHERE name = ?", (name,)).fetchone()
+    sql = "SELECT w, asked_at, definition FROM watch WHERE name = ?"
+    row = conn.execute(sql, (name,)).fetchone()
     if row is None:
         return  # removed while it was asked
-    w, last = row
+    w, last, definition = row
+    if query is not None and _key_of(definition) != question_key(query):
+        return
     whom = None if relays is None else msgspec.json.encode(relays).decode()
     sql = "UPDATE watch SET asked_at = ?, relays = coalesce(?, relays) WHERE w = ?"
     conn.execute(sql, (at, whom, w))

@@ -122,6 +122,9 @@ class Worker:
         `keys`: only those tasks, by default all.
         """
         while self._is_busy(self.schedule.tasks.keys() if keys is None else keys):
+            if keys is None and self._running:  # not at the end of each of thousands
+                await self.clock.wait(self._idle, SETTLE_S)
+                continue
             self._ended.clear()
             await self.clock.wait(self._ended, SETTLE_S)
 

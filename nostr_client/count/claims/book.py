@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from nostr_client.count.claims import rows
-from nostr_client.count.claims.changes import CHANGES, RECEIVED, note_received
+from nostr_client.count.claims.changes import CHANGES, RECEIVED, day_of, note_received
 from nostr_client.count.claims.periods import PERIODS
 from nostr_client.count.claims.rows import held_rows
 from nostr_client.store.database import Database
@@ -146,6 +146,7 @@ class ClaimBook:
         self.database = database
         self._numbers: dict[tuple[str, str], tuple[int, int]] = {}
         self._glances: dict[tuple[int, int], tuple[ReadCoverage, int]] = {}
+        self._days: dict[tuple[str, str], int | None] = {}
 
     @classmethod
     async def open(cls, path: str | Path, *, read_only: bool = False) -> Self:
@@ -183,22 +184,36 @@ class ClaimBook:
     ) -> Callable[[sqlite3.Connection], None]:
         """Return `remember` as a function for a write of the caller's, with live events."""
         kept = list(claims)
+        if not (kept or received):
+            return lambda _: None
         numbers = [self._numbers.get((asked.key, url)) for url, _ in kept]
+        old_day = {url for url, claim in kept if not self._begins_day((asked.key, url), claim)}
 
         def work(conn: sqlite3.Connection) -> None:
-            rows.remember(
-                conn,
-                (
-                    (*(known or _numbers(conn, asked, url)), claim)
-                    for known, (url, claim) in zip(numbers, kept, strict=True)
-                ),
-            )
+            q = next((one[0] for one in numbers if one), None) or rows.query_number(conn, asked)
+            relays = [
+                one[1] if one else rows.relay_number(conn, url)
+                for one, (url, _) in zip(numbers, kept, strict=True)
+            ]
+            new_day = {r for r, (url, _) in zip(relays, kept, strict=True) if url not in old_day}
+            claims = [(r, claim) for r, (_, claim) in zip(relays, kept, strict=True)]
+            rows.remember(conn, q, claims, new_day)
             if received:
-                q = rows.query_number(conn, asked)
                 came = [(rows.relay_number(conn, one.url), one) for one in received]
                 note_received(conn, q, came, replaces=asked.replaces)
 
         return work
+
+    def _begins_day(self, place: tuple[str, str], claim: Claim) -> bool:
+        """Whether a claim is the first of its day at a place. A save that fails costs one removal
+        of answers of long ago."""
+        day = day_of(claim)
+        if self._days.get(place) == day:
+            return False
+        if len(self._days) >= MOST_GLANCES:
+            self._days.clear()
+        self._days[place] = day
+        return True
 
     async def recall(
         self, asked: StoredQuery, now: float, urls: Iterable[str] | None = None

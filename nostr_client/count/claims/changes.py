@@ -264,25 +264,33 @@ def leave(conn: sqlite3.Connection, q: int, departures: Iterable[Departure]) -> 
     )
 
 
-def note_answers(conn: sqlite3.Connection, claims: Iterable[tuple[int, int, Claim]]) -> None:
-    """Store what relays answered, with the numbers of query and relay: the last of each day.
+def day_of(claim: Claim) -> int | None:
+    """Return the day of a claim, in days since 1970; None if its relay was not asked."""
+    return None if claim.asked_at is None else int(claim.asked_at) // DAY
+
+
+def note_answers(
+    conn: sqlite3.Connection, q: int, claims: Sequence[tuple[int, Claim]], new_day: Collection[int]
+) -> None:
+    """Store what relays answered to a query, with their numbers: the last of each day.
 
     A failure does not replace an answer of its day. Registers of a reading that is not complete are
-    left out: reading on raises them.
+    left out: reading on raises them. `new_day`: the relays whose answers of long ago are removed.
     """
     rows = [
         (
-            *(q, r, int(claim.asked_at) // DAY, claim.asked_at, claim.status.value),
+            *(q, r, day_of(claim), claim.asked_at, claim.status.value),
             None if claim.method is None else claim.method.value,
             claim.count,
             claim.registers if claim.reading is None or claim.reading.complete else None,
         )
-        for q, r, claim in claims
+        for r, claim in claims
         if claim.asked_at is not None
     ]
     conn.executemany(_ANSWER, rows)
-    old = [(q, r, day - KEEP_S // DAY) for q, r, day, *_ in rows]
-    conn.executemany("DELETE FROM claim_past WHERE q = ? AND r = ? AND day < ?", old)
+    old = [(q, r, int(at - KEEP_S) // DAY) for _, r, _, at, *_ in rows if r in new_day]
+    if old:
+        conn.executemany("DELETE FROM claim_past WHERE q = ? AND r = ? AND day < ?", old)
 
 
 def past_answers(conn: sqlite3.Connection, key: str, url: str) -> list[PastClaim]:

@@ -13,6 +13,7 @@ import msgspec
 from nostr_client import hll
 from nostr_client.count.claims.changes import ChangeLog
 from nostr_client.count.claims.coverage import VOID, EventChanges, HeldEvent, ReadCoverage
+from nostr_client.count.claims.members import retracted_by
 from nostr_client.count.claims.memory import is_newer, supersedes
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from nostr_client.count.claims.coverage import Update
+    from nostr_client.count.merge import Retracted
 
 _END: Final = 2**63 - 1
 _KEY: Final = 32
@@ -62,6 +64,7 @@ class HeldRows:
         self._key = (q, r)
         self._offset = offset
         self._replaces = replaces
+        self.fresh: set[bytes] = set()
         self._mark = ReadCoverage()
         self._registers: bytes | None = None
         self._held: int | None = 0
@@ -191,6 +194,9 @@ class HeldRows:
             [(e.amount, e.label, *self._key, e.created_at, e.id) for e in events],
         )
 
+    def retracted(self, oldest: float) -> Retracted | None:
+        return retracted_by(self._conn, *self._key, oldest)
+
     def ids_and_authors(self) -> tuple[frozenset[bytes], frozenset[bytes]]:
         sql = "SELECT id, author FROM claim_event WHERE q = ? AND r = ? AND amount <> ?"
         rows = self._conn.execute(sql, (*self._key, VOID)).fetchall()
@@ -232,6 +238,7 @@ class HeldRows:
             self._since.clear()
         self._insert({e.id: e for e in events if e.id in kept}.values(), at)
         self._held = before + len(fresh)
+        self.fresh.update(event.id for event in fresh)
         return fresh
 
     def _insert(self, events: Collection[HeldEvent], at: int) -> None:

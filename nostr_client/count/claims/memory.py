@@ -12,9 +12,10 @@ from nostr_client.count.claims.coverage import Drift, EventChanges, ReadCoverage
 from nostr_client.count.merge import Reading, Receipt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from nostr_client.count.claims.coverage import HeldEvent, Update
+    from nostr_client.count.merge import Retracted
 
 
 T = TypeVar("T")
@@ -27,6 +28,11 @@ class Memory(Protocol):
     @property
     def mark(self) -> ReadCoverage:
         """How far the relay was read."""
+        ...
+
+    @property
+    def fresh(self) -> Collection[bytes]:
+        """The ids of the events that this object added."""
         ...
 
     def count(self, start: int, end: int | None) -> int:
@@ -81,6 +87,13 @@ class Memory(Protocol):
         """Set the amounts and labels of known events, after a check of what they name."""
         ...
 
+    def retracted(self, oldest: float) -> Retracted | None:
+        """Return what the relay's stored answer by these events retracts.
+
+        None without such an answer since `oldest`, in Unix seconds.
+        """
+        ...
+
 
 class ListMemory:
     """A memory without a store: for a single count, and for tests.
@@ -90,6 +103,7 @@ class ListMemory:
 
     def __init__(self, *, replaces: bool = False) -> None:
         self.mark = ReadCoverage()
+        self.fresh: set[bytes] = set()
         self._events: dict[bytes, HeldEvent] = {}
         self._order: list[tuple[int, bytes]] = []
         self._seen: dict[bytes, int] = {}
@@ -150,12 +164,16 @@ class ListMemory:
     def judge(self, events: Iterable[HeldEvent]) -> None:
         self._events.update((event.id, event) for event in events if event.id in self._events)
 
+    def retracted(self, oldest: float) -> Retracted | None:
+        return None
+
     def _add(self, event: HeldEvent, at: int) -> bool:
         fresh = event.id not in self._events
         if fresh and not self._takes_place(event):
             return False
         self._seen[event.id] = at
         if fresh:
+            self.fresh.add(event.id)
             self._events[event.id] = event
             key = (event.created_at, event.id)
             self._order.insert(bisect_left(self._order, key), key)

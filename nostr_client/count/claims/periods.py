@@ -85,13 +85,13 @@ class _Period(NamedTuple):
     registers: bytes | None
 
 
-def note_periods(conn: sqlite3.Connection, claims: Iterable[tuple[int, int, Claim]]) -> None:
-    """Store how relays answered, with the numbers of query and relay.
+def note_periods(conn: sqlite3.Connection, q: int, claims: Iterable[tuple[int, Claim]]) -> None:
+    """Store how relays answered to a query, with their numbers.
 
     An answer without registers leaves those of before. Registers of a reading that is not complete
     are no others: reading on raises them.
     """
-    for q, r, claim in claims:
+    for r, claim in claims:
         at = claim.answered_at or claim.asked_at
         if at is not None:
             is_whole = claim.reading is None or claim.reading.complete

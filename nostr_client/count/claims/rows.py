@@ -9,17 +9,17 @@ import msgspec
 from nostr_client.count.claims.changes import TABLES as CHANGED
 from nostr_client.count.claims.changes import note_answers
 from nostr_client.count.claims.held import HeldRows, is_complete
+from nostr_client.count.claims.members import ClaimMembers, pack, unpack
 from nostr_client.count.claims.memory import reading_of
 from nostr_client.count.claims.periods import TABLES as PERIODS
 from nostr_client.count.claims.periods import note_periods
-from nostr_client.count.merge import Claim, ClaimStatus, Listing, Method, Retracted
+from nostr_client.count.merge import Claim, ClaimStatus, Method, Retracted
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
 _encode: Final = msgspec.json.Encoder().encode
-_pack: Final = msgspec.msgpack.Encoder().encode
 _COLUMNS: Final = (
     "name",
     "status",
@@ -42,16 +42,6 @@ _UPSERT: Final = (
     f"INSERT OR REPLACE INTO claim (q, r, answered, {', '.join(_COLUMNS)})"
     f" VALUES (?, ?, ?{', ?' * len(_COLUMNS)})"
 )
-
-
-class ClaimMembers(msgspec.Struct, frozen=True, array_like=True):
-    """The part of a claim about single events that is not read into a place."""
-
-    listing: Listing | None
-    retracted: Retracted
-
-
-_unpack: Final = msgspec.msgpack.Decoder(ClaimMembers).decode
 
 
 class StoredQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,17 +106,29 @@ def relay_number(conn: sqlite3.Connection, url: str) -> int:
     return int(r)
 
 
-def remember(conn: sqlite3.Connection, claims: Iterable[tuple[int, int, Claim]]) -> None:
-    """Store claims with the numbers of query and relay; an answer ends an earlier failure."""
-    kept = list(claims)
-    answers = [(q, r) for q, r, claim in kept if is_answer(claim)]
-    conn.executemany("DELETE FROM claim WHERE q = ? AND r = ? AND answered = 0", answers)
-    conn.executemany(_UPSERT, [(q, r, is_answer(claim), *_row(claim)) for q, r, claim in kept])
-    conn.executemany("DELETE FROM claim_members WHERE q = ? AND r = ?", answers)
-    packed = [(q, r, _pack(members)) for q, r, claim in kept if (members := _members(claim))]
-    conn.executemany("INSERT OR REPLACE INTO claim_members VALUES (?, ?, ?)", packed)
-    note_answers(conn, kept)
-    note_periods(conn, kept)
+def remember(
+    conn: sqlite3.Connection, q: int, claims: Sequence[tuple[int, Claim]], new_day: Collection[int]
+) -> None:
+    """Store claims about one query, with the numbers of their relays; an answer ends an earlier
+    failure.
+
+    `new_day`: the relays whose answers of long ago are removed, once a day.
+    """
+    _end_earlier(conn, q, [r for r, claim in claims if is_answer(claim)])
+    conn.executemany(_UPSERT, [(q, r, is_answer(claim), *_row(claim)) for r, claim in claims])
+    packed = [(q, r, pack(members)) for r, claim in claims if (members := _members(claim))]
+    if packed:
+        conn.executemany("INSERT OR REPLACE INTO claim_members VALUES (?, ?, ?)", packed)
+    note_answers(conn, q, claims, new_day)
+    note_periods(conn, q, claims)
+
+
+def _end_earlier(conn: sqlite3.Connection, q: int, answered: Sequence[int]) -> None:
+    """Remove failures, and what earlier answers said about single events; one statement for all."""
+    if answered:
+        relays = f"q = ? AND r IN (?{', ?' * (len(answered) - 1)})"
+        conn.execute(f"DELETE FROM claim WHERE {relays} AND answered = 0", (q, *answered))
+        conn.execute(f"DELETE FROM claim_members WHERE {relays}", (q, *answered))
 
 
 def _members(claim: Claim) -> ClaimMembers | None:
@@ -204,7 +206,7 @@ def _claims(
             continue
         claim = _claim(columns)
         if answered and r in members:
-            packed = _unpack(members[r])
+            packed = unpack(members[r])
             claim = msgspec.structs.replace(
                 claim, listing=packed.listing, retracted=packed.retracted
             )

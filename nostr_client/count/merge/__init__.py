@@ -1,6 +1,7 @@
 """Merges claims of single relays into one explained number; pure rules and their values.
 
-Claims enter; a `Merged` leaves. Start with `values`, then `rules` and `combine`.
+Claims enter; a `Merged` leaves. Start with `values`, then `rules` and `combine`. `repeated` spares
+merges of the same evidence.
 """
 
 from __future__ import annotations

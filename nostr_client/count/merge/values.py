@@ -135,6 +135,11 @@ class Retracted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     looked_for: bool = False
     suspects: frozenset[bytes] = frozenset()
 
+    @property
+    def all_ids(self) -> frozenset[bytes]:
+        """The ids of events and lists that do not count."""
+        return self.ids.union(self.lists)
+
 
 NOTHING_RETRACTED = Retracted()
 
