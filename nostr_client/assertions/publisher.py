@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
-
-import msgspec
 
 from nostr_client.assertions.cards import CardOptions, is_due
 from nostr_client.assertions.report import PublishReport, RelayDelivery
@@ -24,9 +23,10 @@ from nostr_client.errors import (
 from nostr_client.network.waiting import task_group
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from nostr_client.assertions.cards import Card
+    from nostr_client.assertions.introduction import Introduction
     from nostr_client.assertions.ledger import Ledger, Pending
     from nostr_client.codecs.event import Event
     from nostr_client.codecs.keys import Signer
@@ -111,13 +111,9 @@ class Publisher:
         at = max(int(self._now()), card.created_at)
         return EventTemplate(kind=kinds.DELETION, tags=tags, created_at=at)
 
-    async def introduce(self, relays: Sequence[str], name: str, about: str) -> None:
+    async def introduce(self, introduction: Introduction) -> None:
         """Sign the key's profile (kind 0) and relays (kind 10002) if they changed."""
-        profile = msgspec.json.encode({"name": name, "about": about}).decode()
-        wanted = (
-            (kinds.METADATA, profile, ()),
-            (kinds.RELAY_LIST, "", tuple(("r", url) for url in relays)),
-        )
+        wanted = introduction.parts()
         before = await self.ledger.published([(kind, "") for kind, _, _ in wanted])
         for kind, content, tags in wanted:
             known = before.get((kind, ""))
@@ -129,13 +125,21 @@ class Publisher:
             )
             await self._record([(made, (kind, ""))])
 
-    async def send(self, pool: RelayPool, relays: Sequence[str], timeout: float) -> None:
+    async def send(
+        self,
+        pool: RelayPool,
+        relays: Sequence[str],
+        timeout: float,
+        unknown: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         """Send every relay what it has not accepted; takes `timeout` seconds at most.
 
-        A failure of a relay is in the report, not raised. Safe to cancel, and to repeat.
+        A relay of `unknown` gets nothing; the report has its reason. A failure of a relay is in the
+        report, not raised. Safe to cancel, and to repeat.
         """
-        asked = {relay.url: relay for relay in map(pool.relay, relays)}
-        self.report.relays = {url: RelayDelivery() for url in asked}
+        named = {relay.url: relay for relay in map(pool.relay, relays)}
+        self.report.relays = {url: RelayDelivery(error=unknown.get(url, "")) for url in named}
+        asked = {url: relay for url, relay in named.items() if url not in unknown}
         try:
             async with asyncio.timeout(timeout), task_group() as group:
                 for relay in asked.values():

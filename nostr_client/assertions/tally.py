@@ -129,8 +129,6 @@ class AssertionTally:
         self._sums: _Sums | None = None
         self._vanished: dict[str, int] = {}
         self._latest: dict[str, int] = {}
-        self.identities: set[str] = set()
-        """Keys that follow, write or react: these belong to people."""
         self.events = 0
 
     def add(self, event: Event) -> None:
@@ -193,13 +191,11 @@ class AssertionTally:
     # What each kind says.
 
     def _contacts(self, event: Event) -> None:
-        self.identities.add(event.pubkey)
         follower = self._number(event.pubkey)
         for followed in set(event.tag_values("p")):
             self._person(followed).followers.add(follower)
 
     def _note(self, event: Event) -> None:
-        self.identities.add(event.pubkey)
         person = self._person(event.pubkey)
         at = event.created_at
         person.first = at if person.first is None else min(person.first, at)
@@ -235,7 +231,6 @@ class AssertionTally:
             self._thing(target).reposts.add(who)
 
     def _reaction(self, event: Event) -> None:
-        self.identities.add(event.pubkey)
         who = self._number(event.pubkey)
         for target in reaction_targets(event):
             self._thing(target).reactions.add(who)

@@ -8,12 +8,14 @@ import time
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from nostr_client.assertions import ASSERTIONS, Card, CardOptions, Ledger, Publisher
+from nostr_client.assertions.introduction import NEWEST
 from nostr_client.assertions.publisher import AT_ONCE
 from nostr_client.assertions.signing import BATCH
-from nostr_client.codecs.event import Event, EventTemplate
+from nostr_client.codecs.event import Event, EventTemplate, parse_event
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.keys import KeySigner, VerifiedEvent
 from nostr_client.codecs.nip19 import PublicKey
@@ -211,19 +213,85 @@ async def test_an_empty_or_half_read_store_publishes_nothing_and_says_why(
         assert sent(relay) == []
 
 
-async def test_a_key_of_a_person_signs_no_card(store: Path, tmp_path: Path) -> None:
-    own = tmp_path / "own.key"
-    own.write_text(FAN.nsec())
-    own.chmod(0o600)
-    code, _, err = await Run(store, own)("--all", "-r", "ws://127.0.0.1:1")
-    assert (code, "a key of their own" in err) == (2, True)
+PROFILE = EventTemplate(kind=0, content='{"name":"Ann","about":"me"}', created_at=1_700_000_300)
+CARD = EventTemplate(kind=30382, tags=(("d", "ab" * 32),), created_at=1_700_000_300)
+
+
+async def test_a_key_of_a_person_signs_no_card(publish: Run, store: Path) -> None:
+    """Whether the store or a relay shows whose key it is; newer cards do not hide it."""
+    known = PROVIDER.sign_now(PROFILE)
+    newer = [
+        PROVIDER.sign_now(msgspec.structs.replace(CARD, created_at=1_800_000_000 + n)).event
+        for n in range(NEWEST)
+    ]
+    async with FaultyRelay(Takes(), events=[known.event, *newer]) as relay:
+        for dry in ((), ("--dry-run",)):
+            code, _, err = await publish("--all", *dry, "-r", relay.url)
+            assert (code, f"{relay.url} has an event of kind 0 by" in err) == (2, True), err
+        async with await SqliteStore.open(store) as opened:
+            await opened.save([known])
+        relay.events = []
+        code, _, err = await publish("--all", "-r", relay.url)
+        assert (code, "the store has an event of kind 0 by" in err) == (2, True), err
+        assert sent(relay) == []
+
+
+async def test_cards_and_introduction_of_another_machine_do_not_refuse_a_key(
+    publish: Run, key: Path, tmp_path: Path
+) -> None:
+    """The ledger is lost: the events on the relay still read as the program writes them."""
+    async with FaultyRelay(Takes()) as relay:
+        assert (await publish("--all", "-r", relay.url))[0] == 0
+        code, _, err = await publish("--followed-by", FAN.pubkey, "--prune", "-r", relay.url)
+        assert code == 0, err
+        relay.events = [parse_event(json.dumps(one)) for one in sent(relay)]
+        assert {one.kind for one in relay.events} == {0, 5, 10002, 30382, 30383}
+        again = Run(tmp_path / "again.db", key)
+        async with await SqliteStore.open(tmp_path / "again.db") as opened:
+            await opened.save(EVENTS)
+        code, _, err = await again("--all", "-r", relay.url)
+        assert code == 0, err
+
+
+class ShowsNothing(Takes):
+    """Answers no REQ: nobody learns which events of a key it has."""
+
+    shows = False
+
+    async def on_req(self, peer: Peer, message: list[Any]) -> None:
+        if self.shows:
+            await super().on_req(peer, message)
+        else:
+            await peer.send("CLOSED", message[1], "auth-required: for members")
+
+
+async def test_a_relay_that_does_not_show_the_events_of_a_key_gets_no_cards(publish: Run) -> None:
+    behaviour = ShowsNothing()
+    async with FaultyRelay(behaviour) as closed, FaultyRelay(Takes()) as relay:
+        urls = ("-r", closed.url, "-r", relay.url)
+        for dry in (("--dry-run",), ()):
+            code, report, _ = await publish("--all", *urls, *dry)
+            why = report["relays"][closed.url]["error"]
+            assert (code, "does not say which events of this key" in why) == (1, True), report
+        assert (report["relays"][closed.url]["left"], len(sent(relay))) == (5, 5)
+        assert sent(closed) == []
+        behaviour.shows = True
+        code, report, _ = await publish("--all", *urls)
+        assert (code, report["signed"], len(sent(closed))) == (0, 0, 5)
+        behaviour.shows = False
+        assert (await publish("--all", *urls))[0] == 0
+        person = PROVIDER.sign_now(PROFILE).event
+        relay.events = [person]
+        code, _, err = await publish("--all", "--name", "other", *urls)
+        assert (code, "kind 0" in err) == (2, True), "a profile is never replaced unseen"
 
 
 async def test_one_key_never_changes_its_meaning(publish: Run) -> None:
     async with FaultyRelay(Takes()) as relay:
         await publish("--all", "-r", relay.url)
-        code, _, err = await publish("--all", "--claimed-zaps", "-r", relay.url)
-        assert (code, "a key keeps its meaning" in err) == (2, True)
+        for dry in ((), ("--dry-run",)):
+            code, _, err = await publish("--all", "--claimed-zaps", "-r", relay.url, *dry)
+            assert (code, "a key keeps its meaning" in err) == (2, True)
 
 
 async def test_ranks_are_those_of_one_viewpoint_for_each_key(publish: Run) -> None:
@@ -235,7 +303,7 @@ async def test_ranks_are_those_of_one_viewpoint_for_each_key(publish: Run) -> No
         fields = [{tag[0]: tag[1] for tag in tags} for tags in cards]
         ranks = {one["d"]: one["rank"] for one in fields}
         assert ranks == {ME.pubkey: "50", FAN.pubkey: "0"}
-        for other in ((), ("--rank-of", f"{fan}:2")):
+        for other in ((), ("--rank-of", f"{fan}:2"), ("--dry-run",)):
             code, _, err = await publish("--all", *other, "-r", relay.url)
             assert (code, "a key keeps its meaning" in err) == (2, True)
 
