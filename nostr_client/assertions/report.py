@@ -14,7 +14,7 @@ class RelayDelivery(msgspec.Struct, kw_only=True):
     - `taken`: number of accepted events.
     - `refused`: number of refused events, by reason.
     - `left`: number of events that the relay has not accepted yet.
-    - `error`: why the run stopped for this relay.
+    - `error`: why the run stopped for this relay, or sent it nothing.
     """
 
     taken: int = 0

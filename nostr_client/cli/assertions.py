@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from nostr_client.assertions import CardOptions, PublishReport
     from nostr_client.assertions.relays import CardRelays
+    from nostr_client.assertions.report import RelayDelivery
     from nostr_client.assertions.run import Subject
     from nostr_client.codecs.keys import KeySigner, Signer
     from nostr_client.codecs.nip44 import Nip44
@@ -482,12 +483,17 @@ def _show(
         say(f"{plural(number, 'card')} without {lacks}: {lacking}")
     table = plain_table("relay", "taken", "left", "why")
     for url, one in report.relays.items():
-        reasons = [f"{number} × {reason or 'refused'}" for reason, number in one.refused.items()]
-        table.add_row(
-            url, str(one.taken), str(one.left), "; ".join([*reasons, one.error]).strip("; ")
-        )
+        table.add_row(url, str(one.taken), str(one.left), _why(one))
     if report.relays:
         console().print(table)
+
+
+def _why(one: RelayDelivery) -> str:
+    """Return why a relay lacks events, each reason once."""
+    reasons = [f"{number} × {reason or 'refused'}" for reason, number in one.refused.items()]
+    if one.error and one.error not in one.refused:
+        reasons.append(one.error)
+    return "; ".join(reasons)
 
 
 def _code(report: PublishReport) -> int:

@@ -11,15 +11,18 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from nostr_client.assertions import ASSERTIONS, Card, CardOptions, Ledger, Publisher
+from nostr_client.assertions import ASSERTIONS, Card, CardOptions, Ledger, Publisher, publisher
 from nostr_client.assertions.introduction import NEWEST
 from nostr_client.assertions.publisher import AT_ONCE
+from nostr_client.assertions.relays import CardRelays
+from nostr_client.assertions.report import RelayDelivery
 from nostr_client.assertions.signing import BATCH
 from nostr_client.codecs.event import Event, EventTemplate, parse_event
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.keys import KeySigner, VerifiedEvent
 from nostr_client.codecs.nip19 import PublicKey
 from nostr_client.network.pool import RelayPool
+from nostr_client.options import Options
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.store.sync_memory import TriedTable
 from nostr_client.sync.memory import RefusalNote, RelayAndKey, Side, StoredMemory, Verdict
@@ -188,11 +191,64 @@ async def test_a_relay_that_refused_gets_the_same_events_again(publish: Run) -> 
         assert {event["id"] for event in sent(relay)} == refused
 
 
-async def test_a_refusal_of_us_ends_the_run_of_that_relay(publish: Run) -> None:
-    async with FaultyRelay(Takes("rate-limited: slow down")) as relay:
+async def test_a_refusal_of_us_ends_the_run_of_that_relay(publish: Run, store: Path) -> None:
+    async with FaultyRelay(Takes("restricted: members only")) as relay:
         code, report, _ = await publish("--all", "-r", relay.url)
         (one,) = report["relays"].values()
-        assert (code, one["error"]) == (3, "rate-limited: slow down")
+        assert (code, one["error"]) == (3, "restricted: members only")
+        shown = await nostr_client(
+            "assertions", "publish", "--all", "-r", relay.url, *publish.args[:4]
+        )
+        assert shown.out.count("members only") == 1
+
+
+class Limits(Takes):
+    """Takes `most` events of each burst, then says so `refusals` times."""
+
+    def __init__(self, most: int, refusals: int) -> None:
+        super().__init__()
+        self.most = self.left = most
+        self.refusals = self.again = refusals
+
+    async def on_event(self, peer: Peer, message: list[Any]) -> None:
+        if self.left:
+            self.left -= 1
+            await super().on_event(peer, message)
+            return
+        self.again -= 1
+        if not self.again:
+            self.left, self.again = self.most, self.refusals
+        await peer.send("OK", message[1]["id"], False, "rate-limited: slow down")
+
+
+async def delivered(store: Path, relay: FaultyRelay, cards: int, timeout: float) -> RelayDelivery:
+    """Send new cards to a relay; what became of them."""
+    async with await SqliteStore.open(store, migrations=[ASSERTIONS]) as opened:
+        ledger = Ledger(opened.database, PROVIDER.pubkey)
+        sender = Publisher(ledger, PROVIDER, CardOptions(), time.time)
+        made = [Card(30382, f"{n:064x}", {"followers": n}, {}) for n in range(cards)]
+        await sender.sign(made)
+        await CardRelays([relay.url], Options(), timeout).send(sender, {})
+        return sender.report.relays[relay.url]
+
+
+async def test_a_relay_that_limits_the_rate_gets_all_cards_after_pauses(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publisher, "FIRST_PAUSE_S", 0.01)
+    async with FaultyRelay(Limits(most=10, refusals=3)) as relay:
+        found = await delivered(store, relay, 2 * AT_ONCE, 600.0)
+        assert found == RelayDelivery(taken=2 * AT_ONCE)
+
+
+async def test_a_relay_that_takes_no_more_in_time_is_reported_with_what_is_left(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publisher, "FIRST_PAUSE_S", 0.01)
+    async with FaultyRelay(Limits(most=10, refusals=1_000_000)) as relay:
+        found = await delivered(store, relay, 2 * AT_ONCE, 2.0)
+        why = "rate-limited: slow down; not finished within 2 s"
+        assert found == RelayDelivery(taken=10, left=2 * AT_ONCE - 10, error=why)
 
 
 async def test_an_empty_or_half_read_store_publishes_nothing_and_says_why(
