@@ -12,11 +12,12 @@ from contextlib import closing
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
-from nostr_client.assertions.cards import VANISHED, Card, completed
+from nostr_client.assertions.cards import Card, completed
 from nostr_client.assertions.fields import USER, author_of
 from nostr_client.assertions.ledger import Ledger
 from nostr_client.assertions.publisher import Publisher
 from nostr_client.assertions.run import CardMethod, Subject, publish_from
+from nostr_client.assertions.tally import VANISHED
 from nostr_client.codecs import kinds
 from nostr_client.codecs.filters import Filter
 from nostr_client.errors import InvalidInput

@@ -30,6 +30,8 @@ class PublishReport(msgspec.Struct, kw_only=True):
     - `unchanged`: number of cards that did not change.
     - `retracted`: number of deleted cards.
     - `withheld`: number of cards that the run did not publish, by reason.
+    - `without_card`: number of stored authors and events that get no card, if the run publishes
+      cards of all; by noun and reason, as `author: reason`.
     - `incomplete`: number of published cards without a field, by field.
     - `relays`: the result for each relay, by normalised URL.
     """
@@ -38,6 +40,7 @@ class PublishReport(msgspec.Struct, kw_only=True):
     unchanged: int = 0
     retracted: int = 0
     withheld: dict[str, int] = {}
+    without_card: dict[str, int] = {}
     incomplete: dict[str, int] = {}
     relays: dict[str, RelayDelivery] = {}
 

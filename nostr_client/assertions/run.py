@@ -118,6 +118,7 @@ async def publish(
         note(f"ranks are without {plural(missing, 'follow list')}, not stored")
     source = await _StoreCards.of(store, tally, plan, options)
     publisher = Publisher(Ledger(store.database, signer.pubkey), signer, options, now)
+    publisher.report.without_card = tally.without_card() if plan.everything else {}
     return await publish_from(store, source, plan.method, publisher, relays, dry_run=dry_run)
 
 

@@ -479,6 +479,9 @@ def _show(
     )
     for why, number in report.withheld.items():
         say(f"{plural(number, 'card')} not published: {why}")
+    for reason, number in report.without_card.items():
+        noun, _, why = reason.partition(": ")
+        say(f"{plural(number, noun)} without a card: {why}")
     for lacks, number in report.incomplete.items():
         say(f"{plural(number, 'card')} without {lacks}: {lacking}")
     table = plain_table("relay", "taken", "left", "why")

@@ -176,6 +176,24 @@ async def test_a_kill_after_a_batch_sends_only_what_was_not_recorded(
         assert set(again) <= set(first)
 
 
+async def test_all_is_every_author_of_the_store_and_the_rest_is_reported(
+    publish: Run, store: Path
+) -> None:
+    others = [KeySigner(bytes([n]) * 32) for n in range(40, 44)]
+    kinds = (0, 5, 4, 10002)
+    some = [made(one, kind, at=1_700_000_000) for one, kind in zip(others, kinds, strict=True)]
+    async with await SqliteStore.open(store) as opened:
+        await opened.save(some)
+    async with FaultyRelay(Takes()) as relay:
+        code, report, err = await publish("--all", "--dry-run", "-r", relay.url)
+        assert (code, report["signed"]) == (0, 3 + 3), err
+        assert report["without_card"] == {
+            "author: all stored events are private": 1,
+            "event: it is private": 1,
+            "event: kinds 0, 3, 5, 7, 10002 get no card": 5,
+        }
+
+
 async def test_a_relay_that_refused_gets_the_same_events_again(publish: Run) -> None:
     behaviour = Takes("blocked: not now")
     async with FaultyRelay(behaviour) as relay:
