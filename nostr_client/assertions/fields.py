@@ -170,7 +170,8 @@ FIELDS: Final[dict[int, tuple[CardField, ...]]] = {
             name="active_hours_start",
             unit="hour of the day, UTC",
             counts="Start of the shortest time of the day, in full hours, with four fifths "
-            "of the key's notes.",
+            "of the key's notes; of equally short times, the one with the most notes, then the "
+            "earliest by its start.",
             personal=True,
         ),
         CardField(

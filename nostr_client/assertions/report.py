@@ -65,7 +65,8 @@ class Asserted(msgspec.Struct, frozen=True, kw_only=True):
 
     - `provider`: pubkey of the provider.
     - `field`: the field of the card, as `kind:tag`.
-    - `counted_at`: time of the count in Unix seconds, as the provider says.
+    - `counted_at`: time of the count in Unix seconds, as the provider says; None without a card, or
+      if the card is dated in the future.
     - `relays`: normalised URLs of the relays that sent the provider's newest card.
     """
 
