@@ -49,7 +49,7 @@ class WatchStates:
                 before,
                 spec=spec,
                 origin=origin,
-                asked=len(one.relays),
+                asked=len(one.relays) + len(one.launders),
                 warnings=self._all_warnings(one),
                 asserted=_of_providers(before.asserted, one.watch),
             )
@@ -94,7 +94,7 @@ class WatchStates:
             changes=moved.changes,
             spark=moved.spark,
             since=moved.since,
-            failing=tuple(sorted(one.failing)),
+            failing=tuple(sorted({*one.failing, *one.launders})),
             within=result.within,
         )
         return self.all[name]

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from agent.alerts.conditions import LIES
-from nostr_client.codecs.display import percent, plural, said
+from agent.alerts.conditions import LIES, Sample
+from agent.api.schema import WatchState
+from nostr_client.codecs.display import age, percent, plural, said
 from nostr_client.errors import clip
 from nostr_client.watch.digest import Digest
 from nostr_client.watch.people import newest_names
@@ -26,7 +27,7 @@ from nostr_client.watch.people import newest_names
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from agent.api.schema import Figure, Person, WatchState
+    from agent.api.schema import Figure, Person
     from nostr_client.sync.coverage_report import CoverageRun, RelayCoverage
     from nostr_client.watch.definition import BodyFormat
 
@@ -69,7 +70,8 @@ class Alert(NamedTuple):
     """A line that a watch or a coverage has crossed at a time, Unix seconds, or a digest that was
     due then; `id` is the alert's own.
 
-    `people`: who did what in the time before, newest first, if that is known.
+    `people`: who did what in the time before, newest first, if that is known. `before`: the number
+    from which it changed, in the time of the condition or within a day.
     """
 
     id: str
@@ -77,6 +79,14 @@ class Alert(NamedTuple):
     when: str
     at: float
     people: tuple[Person, ...] = ()
+    before: Sample | None = None
+
+    @property
+    def change(self) -> int | None:
+        """How the number of a watch changed since `before`; None if that is not known."""
+        if self.before is None or not isinstance(self.of, WatchState) or self.of.figure is None:
+            return None
+        return self.of.figure.value - self.before.value
 
     @property
     def key(self) -> str:
@@ -120,7 +130,8 @@ def body_of(crossing: Alert, form: BodyFormat = "json") -> AlertBody:
 
 
 def text_of(crossing: Alert) -> str:
-    """One line for people, such as `followers: 1,548 (1,510 to 1,587) distinct authors; > 1000`.
+    """One line for people, such as `followers: 1,548 distinct authors, +14 in 2h (from 1,534);
+    > 1000`.
 
     The newest people behind it follow, by name with the key, or by key. A digest has several lines.
     """
@@ -133,7 +144,16 @@ def text_of(crossing: Alert) -> str:
     number = "no number" if watch.figure is None else number_of(watch.figure, unit)
     why = "a relay's claim is not believed" if crossing.when == LIES else crossing.when
     who = f"; {newest_names(crossing.people, _MOST_PEOPLE)}" if crossing.people else ""
-    return f"{watch.spec.name}: {number}; {why}{who}"
+    return f"{watch.spec.name}: {number}{_change(crossing)}; {why}{who}"
+
+
+def _change(crossing: Alert) -> str:
+    """Return how the number changed and from which one, such as `, +14 in 2h (from 1,534)`."""
+    change, before = crossing.change, crossing.before
+    if change is None or before is None:
+        return ""
+    moved = f"{change:+,}" if change else "no change"
+    return f", {moved} in {age(crossing.at - before.at)} (from {before.value:,})"
 
 
 def _fitting(lines: Sequence[str], command: str) -> list[str]:
@@ -194,6 +214,8 @@ def _content(crossing: Alert) -> dict[str, Any]:
         "figure": watch.figure,
         "unit": watch.unit,
         "at": crossing.at,
+        "change": crossing.change,
+        "before": crossing.before,
         "people": crossing.people[:MOST_LISTED],
     }
 

@@ -87,6 +87,17 @@ def holds(condition: Condition, now: Sample, past: Sequence[Sample], *, liars: i
     return any(_moved(condition, one.value, now.value) for one in window)
 
 
+def changed_from(condition: Condition, past: Sequence[Sample]) -> Sample | None:
+    """Return the value from which the number of a crossed line changed; None without one.
+
+    Of a rate: the furthest value of its time. Else the oldest of `past`.
+    """
+    if condition.kind != "rate":
+        return min(past, key=lambda one: one.at, default=None)
+    furthest = min if condition.sign == "+" else max
+    return furthest(past, key=lambda one: one.value, default=None)
+
+
 def _compare(sign: str, value: float, bound: float) -> bool:
     if value == bound:
         return sign.endswith("=")

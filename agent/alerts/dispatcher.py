@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Final, get_args
 from agent import state
 from agent.alerts import outbox
 from agent.alerts.bodies import COVERAGE, DIGEST, Alert, Covered
-from agent.alerts.conditions import Sample, falls_short, holds, parse_condition, parse_shortfall
+from agent.alerts.conditions import (
+    Sample,
+    changed_from,
+    falls_short,
+    holds,
+    parse_condition,
+    parse_shortfall,
+)
 from agent.alerts.outbox import Channel, deliveries
 from agent.alerts.webhook import place, post
 from nostr_client.errors import NetworkError, NostrTallyError, StoreError, StoreFull
@@ -120,7 +127,9 @@ class AlertDispatcher:
             if is_crossed == (alert.when in crossed):
                 continue
             people = await self._people(spec, condition, now, urls) if is_crossed else ()
-            crossing = Alert(secrets.token_hex(8), watch, alert.when, now, people)
+            counted = int(now if watch.updated_at is None else watch.updated_at)
+            before = changed_from(condition, [one for one in past if one.at < counted])
+            crossing = Alert(secrets.token_hex(8), watch, alert.when, now, people, before)
             await self._note(crossing, deliveries(crossing, alert) if is_crossed else [])
 
     async def check_coverage(self, spec: CoverageSpec, run: CoverageRun) -> None:
@@ -168,9 +177,8 @@ class AlertDispatcher:
             await self._put(one)
 
     async def _past(self, name: str, condition: Condition, now: float) -> list[Sample]:
-        if condition.kind != "rate":
-            return []
-        since = now - condition.within
+        """Return the numbers in the time of a condition, of a day for one without."""
+        since = now - (condition.within or DAY)
         found = await self._database.read(lambda c: repository.points(c, name, int(since)))
         return [Sample(point.at, point.value) for point in found]
 

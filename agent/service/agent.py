@@ -215,7 +215,8 @@ class Agent:
         self.engine.wanted = WatchSet(
             watches=watches,
             default=relays.default,
-            denied=(*relays.denied, *merged_urls(self.config.relay)),
+            denied=relays.denied,
+            merged_here=merged_urls(self.config.relay),
             finder=self._finder,
         )
         self.syncing.configure(self.sync_specs.all(), relays)

@@ -9,18 +9,18 @@ from agent.selection import chosen
 from agent.service.secrets import make_card_signer
 from nostr_client.assertions.cards import CardOptions
 from nostr_client.assertions.fields import subject_of
+from nostr_client.assertions.relays import CardRelays
 from nostr_client.assertions.run import AssertionPlan, publish
 from nostr_client.codecs import nip19
 from nostr_client.codecs.display import seconds
 from nostr_client.errors import NostrTallyError, clip
-from nostr_client.network.pool import RelayPool
 from nostr_client.watch import scheduler
 
 if TYPE_CHECKING:
     from agent.config.model import AssertionsSection, RelaysSection
     from agent.log import Log
     from agent.service.parts import AgentParts
-    from nostr_client.assertions import Publisher, PublishReport
+    from nostr_client.assertions import PublishReport
     from nostr_client.codecs.keys import Signer
     from nostr_client.watch.clock import Clock
 
@@ -101,15 +101,9 @@ class AssertionRunner:
             signer,
             _plan(section),
             CardOptions(personal=frozenset(section.fields), step=section.step / 100),
-            self._relays,
+            CardRelays(self._relays, self._parts.pool.options, SEND_S),
             now=self._clock.wall,
-            send=self._send,
         )
-
-    async def _send(self, publisher: Publisher) -> None:
-        """Over connections of its own: no AUTH of the identity is seen beside the cards' key."""
-        async with RelayPool(options=self._parts.pool.options) as pool:
-            await publisher.send(pool, self._relays, SEND_S)
 
 
 def _plan(section: AssertionsSection) -> AssertionPlan:

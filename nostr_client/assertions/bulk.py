@@ -12,22 +12,24 @@ from contextlib import closing
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
-from nostr_client.assertions.cards import VANISHED, Card, completed
+from nostr_client.assertions.cards import Card, completed
 from nostr_client.assertions.fields import USER, author_of
 from nostr_client.assertions.ledger import Ledger
 from nostr_client.assertions.publisher import Publisher
-from nostr_client.assertions.run import OWN_KEY, CardMethod, Subject, publish_from
+from nostr_client.assertions.run import CardMethod, Subject, publish_from
+from nostr_client.assertions.tally import VANISHED
 from nostr_client.codecs import kinds
 from nostr_client.codecs.filters import Filter
 from nostr_client.errors import InvalidInput
 from nostr_client.store.rules import ALL_RELAYS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
     from typing import Self
 
     from nostr_client.assertions.cards import CardOptions
     from nostr_client.assertions.count_table import CountRow, CountTable
+    from nostr_client.assertions.relays import CardRelays
     from nostr_client.assertions.report import PublishReport
     from nostr_client.codecs.keys import Signer
     from nostr_client.store.sqlite import SqliteStore
@@ -44,15 +46,15 @@ async def publish_table(
     signer: Signer,
     table: CountTable,
     options: CardOptions,
-    relays: Sequence[str],
+    relays: CardRelays,
     *,
     prune: bool = False,
     name: str = "nostr-tally",
     now: Callable[[], float],
-    send: Callable[[Publisher], Awaitable[None]] | None,
+    dry_run: bool = False,
 ) -> PublishReport:
-    """Publish the cards of all rows of a table. `now` gives Unix seconds, and without `send`
-    nothing is signed.
+    """Publish the cards of all rows of a table. `now` gives Unix seconds. A dry run signs and sends
+    nothing.
 
     The store has the ledger, and the requests to vanish. `prune`: retract the cards of subjects
     that the table lacks. `name`: in the key's profile. Raises InvalidInput if nothing may be
@@ -61,14 +63,11 @@ async def publish_table(
     it.
     """
     at = int(now())
-    if await _writes(store, signer.pubkey):
-        raise InvalidInput(OWN_KEY)
     with closing(_SubjectSet()) as subjects:
         source = await _TableCards(store, table, subjects, at, prune).checked(signer.pubkey)
         publisher = Publisher(Ledger(store.database, signer.pubkey), signer, options, now)
-        return await publish_from(
-            source, CardMethod(_METHOD, _COUNTS, name), publisher, relays, send
-        )
+        method = CardMethod(_METHOD, _COUNTS, name)
+        return await publish_from(store, source, method, publisher, relays, dry_run=dry_run)
 
 
 class _TableCards:
@@ -93,7 +92,9 @@ class _TableCards:
         for rows in self._table.batches(self._at):
             self._subjects.add((one.kind, one.subject) for one in rows if one.has_subject)
             if any(one.subject == signer and _wrote(one) for one in rows):
-                raise InvalidInput(OWN_KEY)
+                raise InvalidInput(
+                    "the archive has notes or comments by this key: cards need a key of their own"
+                )
             await asyncio.sleep(0)
         if not self._subjects:
             raise InvalidInput("nothing is published: the table has no rows with a subject")
@@ -132,12 +133,6 @@ def _wrote(row: CountRow) -> bool:
     """Whether the archive has notes or comments of a person."""
     written = row.values.get("post_cnt", 0) + row.values.get("reply_cnt", 0)
     return row.kind == USER and written > 0
-
-
-async def _writes(store: SqliteStore, key: str) -> bool:
-    """Whether the store has a follow list, a note or a reaction of a key."""
-    asked = Filter(kinds=[kinds.TEXT_NOTE, kinds.CONTACTS, kinds.REACTION], authors=[key], limit=1)
-    return bool(await store.query([asked]))
 
 
 async def _vanished(store: SqliteStore, subjects: Sequence[Subject]) -> frozenset[str]:

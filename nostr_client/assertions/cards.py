@@ -20,7 +20,7 @@ from nostr_client.assertions.fields import (
     is_field,
     is_subject,
 )
-from nostr_client.assertions.tally import DAY
+from nostr_client.assertions.tally import DAY, VANISHED
 from nostr_client.codecs.display import plural
 from nostr_client.codecs.event import EventTemplate, Tag
 from nostr_client.errors import InvalidInput
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
     from nostr_client.assertions.tally import AssertionTally, Value, Values
     from nostr_client.codecs.event import Event
-
-VANISHED: Final = "its key asked to vanish (NIP-62)"
-"""Why a person, or what only this person may write, gets no card."""
 
 WIDEST: Final = 0.05
 """An estimate with a larger error, to either side, is not published."""

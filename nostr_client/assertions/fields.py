@@ -52,7 +52,8 @@ _COMMENTS: Final = CardField(
     name="comment_cnt",
     unit="events",
     counts="Replies (kind 1, NIP-10, direct or below in the thread) and comments (kind 1111, "
-    "NIP-22, at any depth). Mentions do not count.",
+    "NIP-22, at any depth). Mentions do not count; of `e` tags without markers, those between the "
+    "first and the last are mentions.",
 )
 _QUOTES: Final = CardField(
     name="quote_cnt",
@@ -169,7 +170,8 @@ FIELDS: Final[dict[int, tuple[CardField, ...]]] = {
             name="active_hours_start",
             unit="hour of the day, UTC",
             counts="Start of the shortest time of the day, in full hours, with four fifths "
-            "of the key's notes.",
+            "of the key's notes; of equally short times, the one with the most notes, then the "
+            "earliest by its start.",
             personal=True,
         ),
         CardField(

@@ -59,6 +59,10 @@ _SUBJECTS: Final = (
     "SELECT kind, subject FROM assertion WHERE signer = ?1 AND (kind, subject) > (?2, ?3)"
     " AND kind >= 30000 AND NOT is_retracted ORDER BY kind, subject LIMIT ?4"
 )
+_HAS_TAKEN: Final = (
+    "SELECT EXISTS (SELECT 1 FROM assertion a JOIN assertion_taken t ON t.n = a.n AND t.relay = ?2"
+    " WHERE a.signer = ?1)"
+)
 _LEFT: Final = (
     "SELECT count(*) FROM assertion a LEFT JOIN assertion_taken t ON t.n = a.n AND t.relay = ?2"
     " WHERE a.signer = ?1 AND t.id IS NOT a.id"
@@ -87,22 +91,23 @@ class Ledger:
         self.signer = signer
 
     async def claim(self, method: str) -> None:
-        """Record the counting method of this key. Raises InvalidInput if the key used another one
-        before.
+        """Record the counting method of this key, if it has none yet."""
+        sql = "INSERT INTO assertion_signer VALUES (?, ?) ON CONFLICT DO NOTHING"
+        row = (self.signer, method)
+        await self._database.write(lambda conn: conn.execute(sql, row).close())
+
+    async def check(self, method: str) -> None:
+        """Raise InvalidInput if this key used another counting method before.
 
         One key never changes what its numbers mean (NIP-85).
         """
-
-        def write(conn: sqlite3.Connection) -> str:
-            sql = "INSERT INTO assertion_signer VALUES (?, ?) ON CONFLICT DO NOTHING"
-            conn.execute(sql, (self.signer, method))
-            known = "SELECT method FROM assertion_signer WHERE signer = ?"
-            return str(conn.execute(known, (self.signer,)).fetchone()[0])
-
-        known = await self._database.write(write)
-        if known != method:
+        sql = "SELECT method FROM assertion_signer WHERE signer = ?"
+        known = await self._database.read(
+            lambda conn: conn.execute(sql, (self.signer,)).fetchone() or (method,)
+        )
+        if known[0] != method:
             raise InvalidInput(
-                f"this key publishes cards with {known}, and a key keeps its meaning: "
+                f"this key publishes cards with {known[0]}, and a key keeps its meaning: "
                 f"use another key for cards with {method}"
             )
 
@@ -150,6 +155,13 @@ class Ledger:
                 Pending(n, stored_event(parse_event(text)))
                 for n, text in conn.execute(_PENDING, row)
             ]
+        )
+
+    async def has_taken(self, relay: str) -> bool:
+        """Return whether a relay (normalised URL) accepted any event of this key."""
+        row = (self.signer, relay)
+        return await self._database.read(
+            lambda conn: bool(conn.execute(_HAS_TAKEN, row).fetchone()[0])
         )
 
     async def left(self, relay: str) -> int:

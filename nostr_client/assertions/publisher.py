@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from contextlib import asynccontextmanager
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
-
-import msgspec
 
 from nostr_client.assertions.cards import CardOptions, is_due
 from nostr_client.assertions.report import PublishReport, RelayDelivery
@@ -24,9 +24,10 @@ from nostr_client.errors import (
 from nostr_client.network.waiting import task_group
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 
     from nostr_client.assertions.cards import Card
+    from nostr_client.assertions.introduction import Introduction
     from nostr_client.assertions.ledger import Ledger, Pending
     from nostr_client.codecs.event import Event
     from nostr_client.codecs.keys import Signer
@@ -39,8 +40,16 @@ AT_ONCE: Final = 64
 IN_A_ROW: Final = 3
 """Failures of the connection after which this run skips the relay."""
 
-_ENDS: Final = ("rate-limited", "restricted", "auth-required")
+_ENDS: Final = ("restricted", "auth-required")
 """Refusals of our key, not of one event: this run skips the relay."""
+
+RATE_LIMITED: Final = "rate-limited"
+
+FIRST_PAUSE_S = 1.0
+"""The pause after a relay asks for fewer events, doubled after each further refusal."""
+
+LONGEST_PAUSE_S: Final = 60.0
+"""Relays count events by the minute."""
 
 
 class Publisher:
@@ -111,13 +120,9 @@ class Publisher:
         at = max(int(self._now()), card.created_at)
         return EventTemplate(kind=kinds.DELETION, tags=tags, created_at=at)
 
-    async def introduce(self, relays: Sequence[str], name: str, about: str) -> None:
+    async def introduce(self, introduction: Introduction) -> None:
         """Sign the key's profile (kind 0) and relays (kind 10002) if they changed."""
-        profile = msgspec.json.encode({"name": name, "about": about}).decode()
-        wanted = (
-            (kinds.METADATA, profile, ()),
-            (kinds.RELAY_LIST, "", tuple(("r", url) for url in relays)),
-        )
+        wanted = introduction.parts()
         before = await self.ledger.published([(kind, "") for kind, _, _ in wanted])
         for kind, content, tags in wanted:
             known = before.get((kind, ""))
@@ -129,43 +134,53 @@ class Publisher:
             )
             await self._record([(made, (kind, ""))])
 
-    async def send(self, pool: RelayPool, relays: Sequence[str], timeout: float) -> None:
+    async def send(
+        self,
+        pool: RelayPool,
+        relays: Sequence[str],
+        timeout: float,
+        unknown: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         """Send every relay what it has not accepted; takes `timeout` seconds at most.
 
-        A failure of a relay is in the report, not raised. Safe to cancel, and to repeat.
+        A relay of `unknown` gets nothing; the report has its reason. A failure of a relay is in the
+        report, not raised. Safe to cancel, and to repeat.
         """
-        asked = {relay.url: relay for relay in map(pool.relay, relays)}
-        self.report.relays = {url: RelayDelivery() for url in asked}
-        try:
-            async with asyncio.timeout(timeout), task_group() as group:
-                for relay in asked.values():
-                    group.create_task(self._bring(relay, self.report.relays[relay.url]))
-        except TimeoutError:
-            for report in self.report.relays.values():
-                report.error = report.error or f"not finished within {timeout:g} s"
+        named = {relay.url: relay for relay in map(pool.relay, relays)}
+        self.report.relays = {url: RelayDelivery(error=unknown.get(url, "")) for url in named}
+        asked = {url: relay for url, relay in named.items() if url not in unknown}
+        async with task_group() as group:
+            for url, relay in asked.items():
+                group.create_task(self._bring(relay, self.report.relays[url], timeout))
         for url, report in self.report.relays.items():
             report.left = await self.ledger.left(url)
 
-    async def _bring(self, relay: Relay, report: RelayDelivery) -> None:
-        """Send events, AT_ONCE at a time, until the relay has all or is to be skipped."""
+    async def _bring(self, relay: Relay, report: RelayDelivery, timeout: float) -> None:
+        """Send events, AT_ONCE at a time, until the relay has all, is to be skipped, or `timeout`
+        seconds are over. A relay that limits the rate gets one at a time, with pauses."""
         run = _Run()
         undelivered = _Undelivered(self.ledger, relay.url)
 
         async def worker() -> None:
             while not run.error and (one := await undelivered.next()) is not None:
                 try:
-                    await relay.publish(one.event, paced=True)
+                    async with run.turn():
+                        await relay.publish(one.event, paced=True)
                 except RelayError as error:
-                    run.failed(error, report)
+                    if run.failed(error, report):
+                        undelivered.put_back(one)
                 else:
-                    run.in_a_row = 0
+                    run.accepted()
                     report.taken += 1
                     await undelivered.taken(one)
 
         try:
-            async with task_group() as group:
+            async with asyncio.timeout(timeout), task_group() as group:
                 for _ in range(AT_ONCE):
                     group.create_task(worker())
+        except TimeoutError:
+            reasons = (run.error, run.limited, f"not finished within {timeout:g} s")
+            run.error = "; ".join(filter(None, reasons))
         finally:
             await undelivered.flush()
         report.error = run.error
@@ -193,8 +208,12 @@ class _Undelivered:
         if not self._read:
             return None
         one = self._read.popleft()
-        self._after = one.n
+        self._after = max(self._after, one.n)
         return one
+
+    def put_back(self, one: Pending) -> None:
+        """Return this event next: the relay wants it later."""
+        self._read.appendleft(one)
 
     async def taken(self, one: Pending) -> None:
         """Note that the relay accepted an event; it is recorded with others."""
@@ -210,22 +229,58 @@ class _Undelivered:
 
 
 class _Run:
-    """Whether this run goes on with one relay; `error` is the reason if not."""
+    """Whether and how fast this run goes on with one relay.
+
+    `error`: why it does not go on. `limited`: how the relay last asked for fewer events.
+    """
 
     def __init__(self) -> None:
         self.in_a_row = 0
         self.error = ""
+        self.limited = ""
+        self._pause = FIRST_PAUSE_S
+        self._until = 0.0
+        self._alone = asyncio.Lock()
 
-    def failed(self, error: RelayError, report: RelayDelivery) -> None:
-        if isinstance(error, RelayRefused) and not isinstance(error, HeldBack):
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait until the relay may get an event; of a relay that limits the rate, one at a time."""
+        if not self.limited:
+            yield
+            return
+        async with self._alone:
+            await asyncio.sleep(self._until - asyncio.get_running_loop().time())
+            yield
+
+    def accepted(self) -> None:
+        """Note that the relay accepted an event: the next pause is shorter."""
+        self.in_a_row = 0
+        self._pause = max(FIRST_PAUSE_S, self._pause / 2)
+
+    def _slow_down(self, error: RelayRefused) -> None:
+        now = asyncio.get_running_loop().time()
+        self.limited = clip(error.reason, 200)
+        if now < self._until:
+            return  # the refusal belongs to the same burst
+        least = error.seconds if isinstance(error, HeldBack) else 0.0
+        self._until = now + max(self._pause, least)
+        self._pause = min(2 * self._pause, LONGEST_PAUSE_S)
+
+    def failed(self, error: RelayError, report: RelayDelivery) -> bool:
+        """Note an error; return whether to send the same event again in this run."""
+        if isinstance(error, RelayRefused) and error.prefix == RATE_LIMITED:
+            self._slow_down(error)
+            return True
+        if isinstance(error, RelayRefused):
             _add(report.refused, clip(error.reason, 100))
             if error.prefix in _ENDS:
                 self.error = self.error or clip(error.reason, 200)
-            return
+            return False
         self.in_a_row += 1
-        broken = isinstance(error, (HeldBack, NetworkError, DeadlineExceeded))
+        broken = isinstance(error, (NetworkError, DeadlineExceeded))
         if self.in_a_row >= IN_A_ROW or not broken:
             self.error = self.error or clip(str(error), 200)
+        return False
 
 
 def _add(counts: dict[str, int], reason: str) -> None:

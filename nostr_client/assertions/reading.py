@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 _BUDGET: Final = ReadBudget(events=200, bytes=1_000_000)
 """A relay has one card and perhaps one deletion of each provider; more is a flood."""
 
+AHEAD_S: Final = 60.0
+"""How far a provider's clock may be ahead of ours."""
+
 _NUMBER: Final = re.compile(r"[0-9]{1,19}")
 
 _FIELD_OF: Final = {
@@ -136,7 +139,7 @@ def _asserted(
         field=field,
         status=status,
         value=value,
-        counted_at=_number(card.first_tag("counted_at")) or card.created_at,
+        counted_at=counted_at(card, now),
         relays=tuple(url for url, events in by_relay.items() if card in events),
     )
 
@@ -173,6 +176,13 @@ def asserted_value(card: Event, subject: Subject, now: float) -> tuple[AssertedS
     return (AssertedStatus.NO_FIELD if value is None else AssertedStatus.OK), value
 
 
+def counted_at(card: Event, now: float) -> int | None:
+    """Return when a card says that its numbers were counted, in Unix seconds; None for a card that
+    is dated in the future."""
+    at = _number(card.first_tag("counted_at")) or card.created_at
+    return None if max(at, card.created_at) > now + AHEAD_S else at
+
+
 def _number(text: str | None) -> int | None:
     if text is None or not _NUMBER.fullmatch(text) or int(text) > LARGEST:
         return None
@@ -202,10 +212,12 @@ def compared(one: Asserted, result: RelayFigures, now: float) -> str:
     who = f"provider {nip19.PublicKey(one.provider).encode()}"
     if one.value is None:
         return f"{who} {_WHY_NOT[one.status]}"
-    when = "" if one.counted_at is None else f", counted {age(max(now - one.counted_at, 0))} ago"
+    at = one.counted_at
+    is_ahead = at is None or at > now + AHEAD_S
+    when = "dated in the future" if is_ahead else f"counted {age(max(now - (at or 0), 0))} ago"
     figure, unit = _figure(one, result)
     shown = "relays gave no number" if figure is None else f"relays show {said(figure, unit)}"
-    return f"{who} asserts {one.value:,}{when}; {shown}{_difference(one.value, figure)}"
+    return f"{who} asserts {one.value:,}, {when}; {shown}{_difference(one.value, figure)}"
 
 
 def _figure(one: Asserted, result: RelayFigures) -> tuple[Figure | None, str]:

@@ -14,7 +14,7 @@ class RelayDelivery(msgspec.Struct, kw_only=True):
     - `taken`: number of accepted events.
     - `refused`: number of refused events, by reason.
     - `left`: number of events that the relay has not accepted yet.
-    - `error`: why the run stopped for this relay.
+    - `error`: why the run stopped for this relay, or sent it nothing.
     """
 
     taken: int = 0
@@ -30,6 +30,8 @@ class PublishReport(msgspec.Struct, kw_only=True):
     - `unchanged`: number of cards that did not change.
     - `retracted`: number of deleted cards.
     - `withheld`: number of cards that the run did not publish, by reason.
+    - `without_card`: number of stored authors and events that get no card, if the run publishes
+      cards of all; by noun and reason, as `author: reason`.
     - `incomplete`: number of published cards without a field, by field.
     - `relays`: the result for each relay, by normalised URL.
     """
@@ -38,6 +40,7 @@ class PublishReport(msgspec.Struct, kw_only=True):
     unchanged: int = 0
     retracted: int = 0
     withheld: dict[str, int] = {}
+    without_card: dict[str, int] = {}
     incomplete: dict[str, int] = {}
     relays: dict[str, RelayDelivery] = {}
 
@@ -62,7 +65,8 @@ class Asserted(msgspec.Struct, frozen=True, kw_only=True):
 
     - `provider`: pubkey of the provider.
     - `field`: the field of the card, as `kind:tag`.
-    - `counted_at`: time of the count in Unix seconds, as the provider says.
+    - `counted_at`: time of the count in Unix seconds, as the provider says; None without a card, or
+      if the card is dated in the future.
     - `relays`: normalised URLs of the relays that sent the provider's newest card.
     """
 

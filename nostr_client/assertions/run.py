@@ -14,20 +14,23 @@ import msgspec
 
 from nostr_client.assertions.cards import Card, cards_of
 from nostr_client.assertions.fields import USER, author_of
+from nostr_client.assertions.introduction import Introduction, check_key
 from nostr_client.assertions.ledger import Ledger
 from nostr_client.assertions.publisher import Publisher
+from nostr_client.assertions.report import PublishReport, RelayDelivery
 from nostr_client.assertions.sources import measured_by, tallied, why_not_whole
 from nostr_client.codecs import kinds
 from nostr_client.codecs.display import plural
 from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.relay_url import normalize
 from nostr_client.codecs.web_of_trust import Root
 from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 
     from nostr_client.assertions.cards import CardOptions
-    from nostr_client.assertions.report import PublishReport
+    from nostr_client.assertions.relays import CardRelays
     from nostr_client.assertions.tally import AssertionTally
     from nostr_client.codecs.keys import Signer
     from nostr_client.store.sqlite import SqliteStore
@@ -38,8 +41,6 @@ Subject = tuple[int, str]
 _COUNTS: Final = (
     "followers, posts, reactions, reposts, replies and zaps over the events of many relays"
 )
-
-OWN_KEY: Final = "this key follows, writes or reacts: cards need a key of their own"
 
 
 class CardMethod(NamedTuple):
@@ -94,53 +95,71 @@ async def publish(
     signer: Signer,
     plan: AssertionPlan,
     options: CardOptions,
-    relays: Sequence[str],
+    relays: CardRelays,
     *,
     now: Callable[[], float],
-    send: Callable[[Publisher], Awaitable[None]] | None,
+    dry_run: bool = False,
     note: Callable[[str], object] = lambda _: None,
 ) -> PublishReport:
-    """Publish the cards of a plan; `now` gives Unix seconds, and without `send` nothing is signed.
+    """Publish the cards of a plan; `now` gives Unix seconds. A dry run signs and sends nothing.
     `note` receives what people should know of the numbers.
 
     Raises InvalidInput if nothing may be published: of a store that is empty or read in part, with
-    the key of a person, or without an input that the plan names. Raises StoreError. Safe to cancel:
-    what was signed is in the ledger, and the next run sends it.
+    the key of a person, or without an input that the plan names; a dry run raises the same. Raises
+    StoreError. Safe to cancel: what was signed is in the ledger, and the next run sends it.
     """
     at = int(now())
     tally = await tallied(store, at, claimed_zaps=plan.claimed_zaps, viewpoint=plan.viewpoint)
     why = await why_not_whole(store, tally, at)
     if why:
         raise InvalidInput(f"nothing is published: {why}")
-    if signer.pubkey in tally.identities:
-        raise InvalidInput(OWN_KEY)
     missing = 0 if tally.web is None else tally.web.followed - tally.web.lists
     if missing:
         note(f"ranks are without {plural(missing, 'follow list')}, not stored")
     source = await _StoreCards.of(store, tally, plan, options)
     publisher = Publisher(Ledger(store.database, signer.pubkey), signer, options, now)
-    return await publish_from(source, plan.method, publisher, relays, send)
+    publisher.report.without_card = tally.without_card() if plan.everything else {}
+    return await publish_from(store, source, plan.method, publisher, relays, dry_run=dry_run)
 
 
 async def publish_from(
+    store: SqliteStore,
     source: CardSource,
     method: CardMethod,
     publisher: Publisher,
-    relays: Sequence[str],
-    send: Callable[[Publisher], Awaitable[None]] | None,
+    relays: CardRelays,
+    *,
+    dry_run: bool,
 ) -> PublishReport:
-    """Sign the cards of a source that changed, retract what is gone, then send."""
-    dry = send is None
-    if not dry:
-        await publisher.ledger.claim(method.text)
-        await publisher.introduce(relays, method.name, about(method))
+    """Sign the cards of a source that changed, retract what is gone, then send.
+
+    Raises InvalidInput for a key that counted by another method, or that a person uses.
+    """
+    ledger = publisher.ledger
+    introduction = Introduction(tuple(relays.urls), method.name, about(method))
+    await ledger.check(method.text)
+    unknown = await check_key(store, ledger, relays, introduction)
+    if not dry_run:
+        await ledger.claim(method.text)
+        await publisher.introduce(introduction)
     async for cards in source.cards():
-        await publisher.sign(cards, dry_run=dry)
-    async for subjects in publisher.ledger.subjects():
-        await publisher.retract(await source.gone(subjects), dry_run=dry)
-    if send is not None:
-        await send(publisher)
+        await publisher.sign(cards, dry_run=dry_run)
+    async for subjects in ledger.subjects():
+        await publisher.retract(await source.gone(subjects), dry_run=dry_run)
+    if not dry_run:
+        await relays.send(publisher, unknown)
+    elif unknown:
+        publisher.report.relays = _refused(relays.urls, unknown, publisher.report)
     return publisher.report
+
+
+def _refused(
+    urls: Iterable[str], unknown: Mapping[str, str], report: PublishReport
+) -> dict[str, RelayDelivery]:
+    """Return the relays of a dry run; those of `unknown` would get nothing."""
+    left = report.signed + report.retracted
+    every = {url: RelayDelivery() for url in map(normalize, urls)}
+    return every | {url: RelayDelivery(left=left, error=why) for url, why in unknown.items()}
 
 
 def about(method: CardMethod) -> str:

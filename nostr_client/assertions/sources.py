@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from nostr_client.assertions.cards import Measured
 from nostr_client.assertions.fields import ADDRESS, EVENT, USER
-from nostr_client.assertions.tally import COUNTED, NO_SUBJECTS, AssertionTally
+from nostr_client.assertions.tally import AssertionTally
 from nostr_client.codecs.display import plural
 from nostr_client.count.claims import ClaimBook
 from nostr_client.count.remembering import asked_of
@@ -44,8 +44,7 @@ async def tallied(
     known = {one.recipient: one for one in await store.database.read(wallets.all_kept)}
     tally = AssertionTally(now, _always if claimed_zaps else _by_wallets(known))
     async for event in store.export():
-        if event.kind in COUNTED or event.kind not in NO_SUBJECTS:
-            tally.add(event)
+        tally.add(event)
     tally.web = None if viewpoint is None else await stored_web(store, viewpoint)
     return tally
 

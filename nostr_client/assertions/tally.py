@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from nostr_client.assertions.fields import ADDRESS, EVENT, IDENTIFIER, USER
 from nostr_client.codecs import kinds
-from nostr_client.codecs.private_kinds import PRIVATE_KINDS
+from nostr_client.codecs.private_kinds import PRIVATE_KINDS, is_private
 from nostr_client.codecs.references import (
     address_of,
     reaction_targets,
@@ -35,6 +35,9 @@ Value = int | tuple[str, ...]
 Values = dict[str, Value]
 """Numbers of one subject by field; an unknown field is missing."""
 
+VANISHED: Final = "its key asked to vanish (NIP-62)"
+"""Why a person, or what only this person may write, gets no card."""
+
 DAY: Final = 86_400
 MOST_TOPICS: Final = 5
 _MOST_OF_NOTES: Final = 0.8
@@ -46,7 +49,8 @@ NO_SUBJECTS: Final = frozenset(
     | {kinds.GENERIC_REPOST, EXTERNAL_REACTION, kinds.VANISH, REPORT, REQUEST, RECEIPT}
     | {kinds.CLIENT_AUTH, *PRIVATE_KINDS, USER, EVENT, ADDRESS, IDENTIFIER}
 )
-"""Kinds of events that get no card: events about other events, and private ones."""
+"""Kinds of events that get no card: events about other events, and private ones. Replaceable kinds
+get none either."""
 
 
 class _Person:
@@ -129,19 +133,26 @@ class AssertionTally:
         self._sums: _Sums | None = None
         self._vanished: dict[str, int] = {}
         self._latest: dict[str, int] = {}
-        self.identities: set[str] = set()
-        """Keys that follow, write or react: these belong to people."""
+        self._private: set[str] = set()
+        """Authors of private events."""
+        self._private_events = 0
+        self._no_card: Counter[int] = Counter()
+        """Public events that get no card, by kind."""
         self.events = 0
 
     def add(self, event: Event) -> None:
         """Count one event; each id must come once."""
         self.events += 1
         self._sums = None
+        if is_private(event):
+            self._private.add(event.pubkey)
+            self._private_events += 1
+            return
         latest = self._latest.get(event.pubkey, 0)
         if event.kind != kinds.VANISH:
             self._latest[event.pubkey] = max(latest, event.created_at)
-        if event.kind not in NO_SUBJECTS and not kinds.is_ephemeral(event.kind):
-            self._add_subject(event)
+        if not self._add_subject(event):
+            self._no_card[event.kind] += 1
         count = _COUNTED.get(event.kind)
         if count is not None:
             count(self, event)
@@ -151,6 +162,18 @@ class AssertionTally:
         yield from ((USER, key) for key in sorted(self._latest) if not self.has_vanished(key))
         yield from sorted((kind, subject) for subject, kind in self._subjects.items())
         yield from ((IDENTIFIER, subject) for subject in sorted(self._externals))
+
+    def without_card(self) -> dict[str, int]:
+        """Return how many authors and events `subjects` leaves out, by noun and reason."""
+        public = self._latest.keys() | self._vanished.keys()
+        listed = ", ".join(map(str, sorted(self._no_card)))
+        found = {
+            "author: all stored events are private": len(self._private - public),
+            f"author: {VANISHED}": sum(map(self.has_vanished, self._vanished)),
+            "event: it is private": self._private_events,
+            f"event: kinds {listed} get no card": self._no_card.total(),
+        }
+        return {why: number for why, number in found.items() if number}
 
     def values(self, kind: int, subject: str, *, personal: bool = True) -> Values:
         """Return each known field of a subject; without `personal`, those that are not personal."""
@@ -193,13 +216,11 @@ class AssertionTally:
     # What each kind says.
 
     def _contacts(self, event: Event) -> None:
-        self.identities.add(event.pubkey)
         follower = self._number(event.pubkey)
         for followed in set(event.tag_values("p")):
             self._person(followed).followers.add(follower)
 
     def _note(self, event: Event) -> None:
-        self.identities.add(event.pubkey)
         person = self._person(event.pubkey)
         at = event.created_at
         person.first = at if person.first is None else min(person.first, at)
@@ -235,7 +256,6 @@ class AssertionTally:
             self._thing(target).reposts.add(who)
 
     def _reaction(self, event: Event) -> None:
-        self.identities.add(event.pubkey)
         who = self._number(event.pubkey)
         for target in reaction_targets(event):
             self._thing(target).reactions.add(who)
@@ -268,14 +288,19 @@ class AssertionTally:
             before = self._vanished.get(event.pubkey, 0)
             self._vanished[event.pubkey] = max(before, event.created_at)
 
-    def _add_subject(self, event: Event) -> None:
+    def _add_subject(self, event: Event) -> bool:
+        """Note the subject of a card that an event is; return whether it is one."""
+        addressable, regular = kinds.is_addressable(event.kind), kinds.is_regular(event.kind)
+        if event.kind in NO_SUBJECTS or not (addressable or regular):
+            return False
         paid = self._receivers[event.id] = receivers(event)
-        if kinds.is_addressable(event.kind):
+        if addressable:
             address = address_of(event)
             self._subjects[address] = ADDRESS
             self._receivers[address] = paid
-        elif kinds.is_regular(event.kind):
+        else:
             self._subjects[event.id] = EVENT
+        return True
 
     def _identifiers(self, event: Event, names: str, types: str) -> list[_Thing]:
         """Return the identifiers (NIP-73) that an event is about, each once."""
@@ -408,6 +433,3 @@ _COUNTED: Final[dict[int, Callable[[AssertionTally, Event], None]]] = {
     RECEIPT: AssertionTally._receipt,
     kinds.VANISH: AssertionTally._vanish,
 }
-
-COUNTED: Final = frozenset(_COUNTED)
-"""Return the kinds that some field counts."""

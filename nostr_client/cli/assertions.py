@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -27,9 +26,11 @@ from nostr_client.codecs.display import moment, plural
 from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from nostr_client.assertions import CardOptions, Publisher, PublishReport
+    from nostr_client.assertions import CardOptions, PublishReport
+    from nostr_client.assertions.relays import CardRelays
+    from nostr_client.assertions.report import RelayDelivery
     from nostr_client.assertions.run import Subject
     from nostr_client.codecs.keys import KeySigner, Signer
     from nostr_client.codecs.nip44 import Nip44
@@ -400,9 +401,9 @@ class PublishRun(NamedTuple):
                 signer,
                 plan,
                 self.options,
-                self.urls,
+                self._relays,
                 now=time.time,
-                send=self._send,
+                dry_run=how["dry_run"],
                 note=say,
             )
 
@@ -419,42 +420,33 @@ class PublishRun(NamedTuple):
                 signer,
                 table,
                 self.options,
-                self.urls,
+                self._relays,
                 prune=self.how["prune"],
                 name=self.how["name"],
                 now=time.time,
-                send=self._send,
+                dry_run=self.how["dry_run"],
             )
 
     @property
-    def _send(self) -> Callable[[Publisher], Awaitable[None]] | None:
-        """How signed cards are sent; None for a dry run."""
-        if self.how["dry_run"]:
-            return None
-        return partial(_send, urls=self.urls, network=self.network, seconds=self.how["timeout"])
+    def _relays(self) -> CardRelays:
+        from nostr_client.assertions.relays import CardRelays
+
+        return CardRelays(self.urls, self.network, self.how["timeout"])
 
 
 async def _retract(
     path: Path, key: CardKeyFile, urls: Sequence[str], named: Sequence[Subject], network: Options
 ) -> PublishReport:
     from nostr_client.assertions import CardOptions, Ledger, Publisher
+    from nostr_client.assertions.relays import CardRelays
 
     async with await _open(path) as store:
         signer = await key.signer(network)
         ledger = Ledger(store.database, signer.pubkey)
         publisher = Publisher(ledger, signer, CardOptions(), time.time)
         await publisher.retract(named)
-        await _send(publisher, urls, network, 60.0)
+        await CardRelays(urls, network, 60.0).send(publisher, {})
         return publisher.report
-
-
-async def _send(
-    publisher: Publisher, urls: Sequence[str], network: Options, seconds: float
-) -> None:
-    from nostr_client.network.pool import RelayPool
-
-    async with RelayPool(options=network) as pool:
-        await publisher.send(pool, urls, seconds)
 
 
 async def _open(path: Path) -> SqliteStore:
@@ -487,16 +479,24 @@ def _show(
     )
     for why, number in report.withheld.items():
         say(f"{plural(number, 'card')} not published: {why}")
+    for reason, number in report.without_card.items():
+        noun, _, why = reason.partition(": ")
+        say(f"{plural(number, noun)} without a card: {why}")
     for lacks, number in report.incomplete.items():
         say(f"{plural(number, 'card')} without {lacks}: {lacking}")
     table = plain_table("relay", "taken", "left", "why")
     for url, one in report.relays.items():
-        reasons = [f"{number} × {reason or 'refused'}" for reason, number in one.refused.items()]
-        table.add_row(
-            url, str(one.taken), str(one.left), "; ".join([*reasons, one.error]).strip("; ")
-        )
+        table.add_row(url, str(one.taken), str(one.left), _why(one))
     if report.relays:
         console().print(table)
+
+
+def _why(one: RelayDelivery) -> str:
+    """Return why a relay lacks events, each reason once."""
+    reasons = [f"{number} × {reason or 'refused'}" for reason, number in one.refused.items()]
+    if one.error and one.error not in one.refused:
+        reasons.append(one.error)
+    return "; ".join(reasons)
 
 
 def _code(report: PublishReport) -> int:

@@ -77,8 +77,9 @@ def thread_of(note: Event, *, addresses: bool = True) -> Thread:
     """Where a note stands in a thread; both sets are empty for one that replies to nothing.
 
     With markers `reply` names the parent, and `root` alone is a direct reply to the root. Without
-    markers the last `e` is the parent, as NIP-10 had it before; an `a` without a marker is the
-    root, and so the parent where no `e` is. Without `addresses` no `a` is read.
+    markers the first `e` is the root and the last `e` the parent, as NIP-10 had it before. Those in
+    between are mentions: NIP-10 says that they may or may not be in the thread. An `a` without a
+    marker is a root, and so the parent where no `e` is. Without `addresses` no `a` is read.
     """
     names = ("e", "a") if addresses else ("e",)
     tags = [tag for tag in note.tags if len(tag) > 1 and tag[0] in names]
@@ -88,9 +89,10 @@ def thread_of(note: Event, *, addresses: bool = True) -> Thread:
         roots |= {tag[1] for tag in plain if tag[0] == "a"}
         parents = parents or roots
     else:
-        roots = {tag[1] for tag in plain}
-        last = [tag for tag in plain if tag[0] == "e"] or plain
-        parents = {tag[1] for tag in last[-1:]}
+        events = [tag for tag in plain if tag[0] == "e"]
+        roots = {tag[1] for tag in (*events[:1], *events[-1:])}
+        roots |= {tag[1] for tag in plain if tag[0] == "a"}
+        parents = {tag[1] for tag in (events or plain)[-1:]}
     return Thread(frozenset(parents), frozenset(roots))
 
 

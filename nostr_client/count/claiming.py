@@ -157,6 +157,12 @@ def claim_of(relay: str, query: Query, outcome: RelayOutcome) -> Claim:
     return _from_events(base, query, outcome, counted, outcome.found)
 
 
+def merged_elsewhere(relay: str, at: float) -> Claim:
+    """Return the claim of a relay that counts what other relays answered. `at`: Unix seconds."""
+    base = Claim(relay=relay, status=ClaimStatus.OK, asked_at=round(at, 3))
+    return _failed(base, RelayOutcome(asked_at=at, merged=True), _MERGED)
+
+
 def _refusal(error: RelayError | None) -> bool:
     """Whether the relay itself refused; our own budget is not its word."""
     return isinstance(error, RelayRefused) and not isinstance(error, HeldBack)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from nostr_client.codecs.relay_url import normalize
+from nostr_client.count.claiming import merged_elsewhere
 from nostr_client.count.claims import is_answer
 from nostr_client.count.queries import target_of
 from nostr_client.count.remembering import KEEP, asked_of
@@ -165,14 +166,17 @@ class Engine:
         chosen = self.found.get(watch.name)
         urls = watch.relays or (chosen.relays if chosen else self.wanted.default)
         self._pool.spell(urls)
-        out = frozenset(map(normalize, self.wanted.denied))
+        own = frozenset(map(normalize, self.wanted.merged_here))
+        out = own.union(map(normalize, self.wanted.denied))
         relays = {url: self._spell(url) for url in map(normalize, urls) if url not in out}
+        launders = {url: self._spell(url) for url in map(normalize, watch.relays) if url in own}
         lack = "" if relays else (chosen.lack if chosen and chosen.lack else NO_RELAY)
         if before and before.watch == watch and before.relays == relays:
-            before.lack = lack
+            before.lack, before.launders = lack, launders
             return before
         query = self.wanted.questions.get(watch.name) or watch.question
         fresh = Watched(watch, query, relays, lack)
+        fresh.launders = launders
         if before is not None and before.question == fresh.question:
             fresh.go_on_from(before)
         return fresh
@@ -363,6 +367,10 @@ class Engine:
             left_out=watch.left_out,
             fresh=fresh,
         )
+        if one.launders:
+            now = self.clock.wall()
+            invalid = (merged_elsewhere(url, now) for url in one.launders.values())
+            result = msgspec.structs.replace(result, relays=(*result.relays, *invalid))
         if one.within is None or instead is not None:  # that figure is of the watch's own relays
             return result
         return msgspec.structs.replace(result, within=one.within)

@@ -59,6 +59,8 @@ class Watched:
         """Relays whose newest attempt failed, and how."""
         self.answered: dict[str, float] = {}
         """When each relay was last asked with an answer, Unix seconds."""
+        self.launders: dict[str, str] = {}
+        """Named relays that are our own merged numbers, as the user wrote them: never asked."""
         self.took: dict[str, float] = {}
         """How long that answer took, in seconds."""
         self.within: Within | None = None
@@ -131,14 +133,16 @@ class WatchSet(NamedTuple):
     """What an engine keeps fresh: watches by name, and the relays of those that name none.
 
     `default`: relays of watches that name none, until `finder` has found those of the target's
-    author (NIP-65); without a finder, always. `denied`: relays that are never asked. `questions`:
-    by name, the question if it is not the watch's own.
+    author (NIP-65); without a finder, always. `denied`: relays that are never asked. `merged_here`:
+    URLs at which this process gives its own merged numbers; never asked, and invalid if a watch
+    names one. `questions`: by name, the question if it is not the watch's own.
     """
 
     watches: Mapping[str, Watch]
     questions: Mapping[str, Query] = MappingProxyType({})
     default: Sequence[str] = ()
     denied: Collection[str] = ()
+    merged_here: Collection[str] = ()
     finder: RelayFinder | None = None
 
 

@@ -11,6 +11,7 @@ from agent.alerts.conditions import (
     Condition,
     Sample,
     Shortfall,
+    changed_from,
     falls_short,
     holds,
     parse_condition,
@@ -174,4 +175,35 @@ def test_a_text_names_the_newest_people_with_their_keys() -> None:
         "Cleo *",
     ]
     assert "Cleo \\\\*" in body_of(crossing, "discord").data.decode()
-    assert text_of(crossing._replace(people=())) == "w: 5 distinct authors; > 4"
+    alone = crossing._replace(people=())
+    assert text_of(alone) == "w: 5 distinct authors; > 4"
+    assert json.loads(body_of(alone).data)["change"] is None
+
+
+def test_an_alert_says_how_the_number_changed_and_from_which_one() -> None:
+    state = schema.WatchState(
+        spec=Watch(name="w", query="followers", target="a" * 64),
+        origin="api",
+        unit="distinct_authors",
+        figure=schema.Figure.exactly(1_017),
+    )
+    for value, said in ((1_013, "+4"), (1_200, "-183"), (1_017, "no change")):
+        crossing = Alert("id", state, "> 13", 7_300.0, (), Sample(100.0, value))
+        text = f"w: 1,017 distinct authors, {said} in 2h (from {value:,}); > 13"
+        assert text_of(crossing) == text
+        found = json.loads(body_of(crossing).data)
+        assert found["change"] == 1_017 - value
+        assert found["before"] == {"at": 100.0, "value": value}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("> 13", 20), ("relay lies", 20), ("+2 in 1h", 13), ("-2 in 1h", 21)]
+)
+def test_a_change_is_from_the_oldest_number_or_the_furthest_of_a_rate(
+    text: str, value: int
+) -> None:
+    past = [Sample(3, 21), Sample(1, 20), Sample(2, 13)]
+    found = changed_from(parse_condition(text), past)
+    assert found is not None
+    assert found.value == value
+    assert changed_from(parse_condition(text), []) is None

@@ -8,16 +8,21 @@ import time
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
-from nostr_client.assertions import ASSERTIONS, Card, CardOptions, Ledger, Publisher
+from nostr_client.assertions import ASSERTIONS, Card, CardOptions, Ledger, Publisher, publisher
+from nostr_client.assertions.introduction import NEWEST
 from nostr_client.assertions.publisher import AT_ONCE
+from nostr_client.assertions.relays import CardRelays
+from nostr_client.assertions.report import RelayDelivery
 from nostr_client.assertions.signing import BATCH
-from nostr_client.codecs.event import Event, EventTemplate
+from nostr_client.codecs.event import Event, EventTemplate, parse_event
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.keys import KeySigner, VerifiedEvent
 from nostr_client.codecs.nip19 import PublicKey
 from nostr_client.network.pool import RelayPool
+from nostr_client.options import Options
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.store.sync_memory import TriedTable
 from nostr_client.sync.memory import RefusalNote, RelayAndKey, Side, StoredMemory, Verdict
@@ -171,6 +176,24 @@ async def test_a_kill_after_a_batch_sends_only_what_was_not_recorded(
         assert set(again) <= set(first)
 
 
+async def test_all_is_every_author_of_the_store_and_the_rest_is_reported(
+    publish: Run, store: Path
+) -> None:
+    others = [KeySigner(bytes([n]) * 32) for n in range(40, 44)]
+    kinds = (0, 5, 4, 10002)
+    some = [made(one, kind, at=1_700_000_000) for one, kind in zip(others, kinds, strict=True)]
+    async with await SqliteStore.open(store) as opened:
+        await opened.save(some)
+    async with FaultyRelay(Takes()) as relay:
+        code, report, err = await publish("--all", "--dry-run", "-r", relay.url)
+        assert (code, report["signed"]) == (0, 3 + 3), err
+        assert report["without_card"] == {
+            "author: all stored events are private": 1,
+            "event: it is private": 1,
+            "event: kinds 0, 3, 5, 7, 10002 get no card": 5,
+        }
+
+
 async def test_a_relay_that_refused_gets_the_same_events_again(publish: Run) -> None:
     behaviour = Takes("blocked: not now")
     async with FaultyRelay(behaviour) as relay:
@@ -186,11 +209,64 @@ async def test_a_relay_that_refused_gets_the_same_events_again(publish: Run) -> 
         assert {event["id"] for event in sent(relay)} == refused
 
 
-async def test_a_refusal_of_us_ends_the_run_of_that_relay(publish: Run) -> None:
-    async with FaultyRelay(Takes("rate-limited: slow down")) as relay:
+async def test_a_refusal_of_us_ends_the_run_of_that_relay(publish: Run, store: Path) -> None:
+    async with FaultyRelay(Takes("restricted: members only")) as relay:
         code, report, _ = await publish("--all", "-r", relay.url)
         (one,) = report["relays"].values()
-        assert (code, one["error"]) == (3, "rate-limited: slow down")
+        assert (code, one["error"]) == (3, "restricted: members only")
+        shown = await nostr_client(
+            "assertions", "publish", "--all", "-r", relay.url, *publish.args[:4]
+        )
+        assert shown.out.count("members only") == 1
+
+
+class Limits(Takes):
+    """Takes `most` events of each burst, then says so `refusals` times."""
+
+    def __init__(self, most: int, refusals: int) -> None:
+        super().__init__()
+        self.most = self.left = most
+        self.refusals = self.again = refusals
+
+    async def on_event(self, peer: Peer, message: list[Any]) -> None:
+        if self.left:
+            self.left -= 1
+            await super().on_event(peer, message)
+            return
+        self.again -= 1
+        if not self.again:
+            self.left, self.again = self.most, self.refusals
+        await peer.send("OK", message[1]["id"], False, "rate-limited: slow down")
+
+
+async def delivered(store: Path, relay: FaultyRelay, cards: int, timeout: float) -> RelayDelivery:
+    """Send new cards to a relay; what became of them."""
+    async with await SqliteStore.open(store, migrations=[ASSERTIONS]) as opened:
+        ledger = Ledger(opened.database, PROVIDER.pubkey)
+        sender = Publisher(ledger, PROVIDER, CardOptions(), time.time)
+        made = [Card(30382, f"{n:064x}", {"followers": n}, {}) for n in range(cards)]
+        await sender.sign(made)
+        await CardRelays([relay.url], Options(), timeout).send(sender, {})
+        return sender.report.relays[relay.url]
+
+
+async def test_a_relay_that_limits_the_rate_gets_all_cards_after_pauses(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publisher, "FIRST_PAUSE_S", 0.01)
+    async with FaultyRelay(Limits(most=10, refusals=3)) as relay:
+        found = await delivered(store, relay, 2 * AT_ONCE, 600.0)
+        assert found == RelayDelivery(taken=2 * AT_ONCE)
+
+
+async def test_a_relay_that_takes_no_more_in_time_is_reported_with_what_is_left(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publisher, "FIRST_PAUSE_S", 0.01)
+    async with FaultyRelay(Limits(most=10, refusals=1_000_000)) as relay:
+        found = await delivered(store, relay, 2 * AT_ONCE, 2.0)
+        why = "rate-limited: slow down; not finished within 2 s"
+        assert found == RelayDelivery(taken=10, left=2 * AT_ONCE - 10, error=why)
 
 
 async def test_an_empty_or_half_read_store_publishes_nothing_and_says_why(
@@ -211,19 +287,85 @@ async def test_an_empty_or_half_read_store_publishes_nothing_and_says_why(
         assert sent(relay) == []
 
 
-async def test_a_key_of_a_person_signs_no_card(store: Path, tmp_path: Path) -> None:
-    own = tmp_path / "own.key"
-    own.write_text(FAN.nsec())
-    own.chmod(0o600)
-    code, _, err = await Run(store, own)("--all", "-r", "ws://127.0.0.1:1")
-    assert (code, "a key of their own" in err) == (2, True)
+PROFILE = EventTemplate(kind=0, content='{"name":"Ann","about":"me"}', created_at=1_700_000_300)
+CARD = EventTemplate(kind=30382, tags=(("d", "ab" * 32),), created_at=1_700_000_300)
+
+
+async def test_a_key_of_a_person_signs_no_card(publish: Run, store: Path) -> None:
+    """Whether the store or a relay shows whose key it is; newer cards do not hide it."""
+    known = PROVIDER.sign_now(PROFILE)
+    newer = [
+        PROVIDER.sign_now(msgspec.structs.replace(CARD, created_at=1_800_000_000 + n)).event
+        for n in range(NEWEST)
+    ]
+    async with FaultyRelay(Takes(), events=[known.event, *newer]) as relay:
+        for dry in ((), ("--dry-run",)):
+            code, _, err = await publish("--all", *dry, "-r", relay.url)
+            assert (code, f"{relay.url} has an event of kind 0 by" in err) == (2, True), err
+        async with await SqliteStore.open(store) as opened:
+            await opened.save([known])
+        relay.events = []
+        code, _, err = await publish("--all", "-r", relay.url)
+        assert (code, "the store has an event of kind 0 by" in err) == (2, True), err
+        assert sent(relay) == []
+
+
+async def test_cards_and_introduction_of_another_machine_do_not_refuse_a_key(
+    publish: Run, key: Path, tmp_path: Path
+) -> None:
+    """The ledger is lost: the events on the relay still read as the program writes them."""
+    async with FaultyRelay(Takes()) as relay:
+        assert (await publish("--all", "-r", relay.url))[0] == 0
+        code, _, err = await publish("--followed-by", FAN.pubkey, "--prune", "-r", relay.url)
+        assert code == 0, err
+        relay.events = [parse_event(json.dumps(one)) for one in sent(relay)]
+        assert {one.kind for one in relay.events} == {0, 5, 10002, 30382, 30383}
+        again = Run(tmp_path / "again.db", key)
+        async with await SqliteStore.open(tmp_path / "again.db") as opened:
+            await opened.save(EVENTS)
+        code, _, err = await again("--all", "-r", relay.url)
+        assert code == 0, err
+
+
+class ShowsNothing(Takes):
+    """Answers no REQ: nobody learns which events of a key it has."""
+
+    shows = False
+
+    async def on_req(self, peer: Peer, message: list[Any]) -> None:
+        if self.shows:
+            await super().on_req(peer, message)
+        else:
+            await peer.send("CLOSED", message[1], "auth-required: for members")
+
+
+async def test_a_relay_that_does_not_show_the_events_of_a_key_gets_no_cards(publish: Run) -> None:
+    behaviour = ShowsNothing()
+    async with FaultyRelay(behaviour) as closed, FaultyRelay(Takes()) as relay:
+        urls = ("-r", closed.url, "-r", relay.url)
+        for dry in (("--dry-run",), ()):
+            code, report, _ = await publish("--all", *urls, *dry)
+            why = report["relays"][closed.url]["error"]
+            assert (code, "does not say which events of this key" in why) == (1, True), report
+        assert (report["relays"][closed.url]["left"], len(sent(relay))) == (5, 5)
+        assert sent(closed) == []
+        behaviour.shows = True
+        code, report, _ = await publish("--all", *urls)
+        assert (code, report["signed"], len(sent(closed))) == (0, 0, 5)
+        behaviour.shows = False
+        assert (await publish("--all", *urls))[0] == 0
+        person = PROVIDER.sign_now(PROFILE).event
+        relay.events = [person]
+        code, _, err = await publish("--all", "--name", "other", *urls)
+        assert (code, "kind 0" in err) == (2, True), "a profile is never replaced unseen"
 
 
 async def test_one_key_never_changes_its_meaning(publish: Run) -> None:
     async with FaultyRelay(Takes()) as relay:
         await publish("--all", "-r", relay.url)
-        code, _, err = await publish("--all", "--claimed-zaps", "-r", relay.url)
-        assert (code, "a key keeps its meaning" in err) == (2, True)
+        for dry in ((), ("--dry-run",)):
+            code, _, err = await publish("--all", "--claimed-zaps", "-r", relay.url, *dry)
+            assert (code, "a key keeps its meaning" in err) == (2, True)
 
 
 async def test_ranks_are_those_of_one_viewpoint_for_each_key(publish: Run) -> None:
@@ -235,7 +377,7 @@ async def test_ranks_are_those_of_one_viewpoint_for_each_key(publish: Run) -> No
         fields = [{tag[0]: tag[1] for tag in tags} for tags in cards]
         ranks = {one["d"]: one["rank"] for one in fields}
         assert ranks == {ME.pubkey: "50", FAN.pubkey: "0"}
-        for other in ((), ("--rank-of", f"{fan}:2")):
+        for other in ((), ("--rank-of", f"{fan}:2"), ("--dry-run",)):
             code, _, err = await publish("--all", *other, "-r", relay.url)
             assert (code, "a key keeps its meaning" in err) == (2, True)
 

@@ -12,10 +12,12 @@ from nostr_client.assertions import ASSERTIONS, CardOptions, Ledger
 from nostr_client.assertions.bulk import publish_table
 from nostr_client.assertions.count_table import CountTable
 from nostr_client.assertions.fields import ADDRESS, EVENT, IDENTIFIER, USER, field_named, is_field
+from nostr_client.assertions.relays import CardRelays
 from nostr_client.assertions.tally import AssertionTally
 from nostr_client.codecs.event import Event, EventTemplate, parse_event
 from nostr_client.codecs.keys import KeySigner
 from nostr_client.errors import InvalidInput
+from nostr_client.options import Options
 from nostr_client.store.sqlite import SqliteStore
 from tests.conftest import shared_path
 from tests.count_tables import Counted, write_table
@@ -26,12 +28,14 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
     from pathlib import Path
 
-    from nostr_client.assertions import Publisher, PublishReport
+    from nostr_client.assertions import PublishReport
 
 PROVIDER, ME, FAN = (KeySigner(bytes([n]) * 32) for n in (3, 1, 2))
 DAY = 86_400
 NOW = 1_800_000_000
 ID, SITE = "cd" * 32, "https://example.com"
+NOWHERE = CardRelays((), Options())
+"""No relay gets the cards: the ledger has what is signed."""
 
 
 def person(key: str, followers: int, at: int = NOW) -> Counted:
@@ -47,10 +51,6 @@ ROWS = [
 ]
 
 
-async def unsent(_: Publisher) -> None:
-    """Send nothing: the ledger has what is signed."""
-
-
 @dataclass
 class Bulk:
     """Runs of one key and store, over whatever the folder of tables has."""
@@ -62,7 +62,7 @@ class Bulk:
     async def __call__(self, rows: Iterable[Counted], now: int = NOW, **how: Any) -> PublishReport:
         table = CountTable(write_table(self.folder, rows))
         return await publish_table(
-            self.store, PROVIDER, table, self.options, [], now=lambda: now, send=unsent, **how
+            self.store, PROVIDER, table, self.options, NOWHERE, now=lambda: now, **how
         )
 
     async def cards(self) -> dict[tuple[int, str], Event]:
@@ -167,7 +167,7 @@ async def test_a_subject_that_left_the_table_and_a_key_that_vanished_are_retract
 async def test_the_key_of_a_person_signs_no_card(bulk: Bulk) -> None:
     with pytest.raises(InvalidInput, match="a key of their own"):
         await bulk([*ROWS, person(PROVIDER.pubkey, 0)])
-    await bulk.store.save([PROVIDER.sign_now(EventTemplate(kind=7, created_at=NOW))])
+    await bulk.store.save([PROVIDER.sign_now(EventTemplate(kind=30023, created_at=NOW))])
     with pytest.raises(InvalidInput, match="a key of their own"):
         await bulk(ROWS)
     assert await bulk.cards() == {}

@@ -6,6 +6,7 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from nostr_client import count
@@ -15,6 +16,7 @@ from nostr_client.assertions.reading import (
     AssertedStatus,
     asserted_value,
     compared,
+    counted_at,
     newest_card,
     subject_of_query,
 )
@@ -229,3 +231,15 @@ def test_a_number_below_and_above_what_relays_show() -> None:
             provider=FIRST.pubkey, field="30382:followers", status=AssertedStatus.OK, value=value
         )
         assert compared(one, result, NOW).endswith(ends)
+    assert "asserts 9,000, dated in the future; relays" in compared(one, result, NOW)
+    ahead = msgspec.structs.replace(one, counted_at=NOW + 3_600)
+    assert "asserts 9,000, dated in the future; relays" in compared(ahead, result, NOW)
+
+
+def test_a_card_that_is_dated_in_the_future_has_no_age() -> None:
+    later = NOW + 600
+    assert counted_at(says(FIRST, "5", at=later), NOW) is None
+    assert counted_at(says(FIRST, "5", ("counted_at", str(later))), NOW) is None
+    assert counted_at(says(FIRST, "5", ("counted_at", str(NOW - DAY)), at=later), NOW) is None
+    assert counted_at(says(FIRST, "5", at=NOW + 2), NOW) == NOW + 2
+    assert counted_at(says(FIRST, "5", at=NOW - DAY), NOW) == NOW - DAY

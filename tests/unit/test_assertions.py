@@ -26,6 +26,7 @@ from nostr_client.assertions.fields import (
 from nostr_client.assertions.tally import busiest
 from nostr_client.codecs.event import Event, EventTemplate, parse_event
 from nostr_client.codecs.keys import KeySigner
+from nostr_client.codecs.private_kinds import is_private
 from nostr_client.codecs.web_of_trust import FollowsAndMutes, Root, web_of
 from nostr_client.errors import InvalidInput
 from tests.conftest import shared_path
@@ -87,7 +88,8 @@ def replied_to(event: Line, names: str) -> set[str]:
     unmarked = [t for t in tags if len(t) < 4 or t[3] not in ("root", "reply", "mention")]
     if marked:
         return {t[1] for t in marked} | {t[1] for t in unmarked if t[0] == "a"}
-    return {t[1] for t in unmarked}
+    ids = [t[1] for t in unmarked if t[0] == "e"]
+    return {*ids[:1], *ids[-1:], *(t[1] for t in unmarked if t[0] == "a")}
 
 
 def by_subject(events: list[Line]) -> dict[str, list[Line]]:
@@ -188,7 +190,8 @@ def test_the_number_of_every_author_is_that_of_a_plain_count(
 ) -> None:
     kept, tally = shared
     subjects = [subject for kind, subject in tally.subjects() if kind == USER]
-    assert set(subjects) == {one["pubkey"] for one in kept}
+    public = [one for one in kept if not is_private(parse_event(json.dumps(one)))]
+    assert set(subjects) == {one["pubkey"] for one in public}
     about = by_subject(kept)
     for subject in subjects:
         found = without(tally.values(USER, subject), "zap")
@@ -206,6 +209,24 @@ def test_the_number_of_every_event_and_address_is_that_of_a_plain_count(
     for kind, subject in things:
         found = without(tally.values(kind, subject), "zap")
         assert found == of_thing(about[subject], subject, "a" if kind == ADDRESS else "e"), subject
+
+
+def test_every_author_of_a_public_event_gets_a_card_and_what_gets_none_is_counted() -> None:
+    kinds = (0, 5, 6, 7, 17, 1984, 9735, 10002, 10050, 30382)
+    authors = [KeySigner(bytes([100 + n]) * 32) for n in range(len(kinds))]
+    hidden = [KeySigner(bytes([120 + n]) * 32) for n in range(3)]
+    events = [made(author, kind) for author, kind in zip(authors, kinds, strict=True)]
+    events += [made(hidden[0], 4), made(hidden[0], 4), made(hidden[1], 1059)]
+    events.append(made(hidden[2], 62, ("relay", "ALL_RELAYS")))
+    tally = tally_of(events)
+    assert list(tally.subjects()) == [(USER, key) for key in sorted(a.pubkey for a in authors)]
+    assert all(tally.holds(*subject) for subject in tally.subjects())
+    assert tally.without_card() == {
+        "author: all stored events are private": 2,
+        "author: its key asked to vanish (NIP-62)": 1,
+        "event: it is private": 3,
+        "event: kinds 0, 5, 6, 7, 17, 62, 1984, 9735, 10002, 10050, 30382 get no card": 11,
+    }
 
 
 def test_the_number_of_every_identifier_is_that_of_a_plain_count(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark.sql import functions as f
 
-from nostr_client.assertions.tally import COUNTED, EXTERNAL_REACTION, NO_SUBJECTS
+from nostr_client.assertions.tally import EXTERNAL_REACTION
 from nostr_client.codecs import kinds
 from nostr_client.codecs.private_kinds import is_private
 from nostr_client.codecs.references import (
@@ -158,11 +158,10 @@ def _exploded(events: DataFrame) -> DataFrame:
 def authors(events: DataFrame) -> DataFrame:
     """Every author of public events: when they were first and last seen, and what they wrote.
 
-    `has_card`: whether the author is the subject of a card, as some event of theirs counts there.
+    `has_card`: whether the author is the subject of a card: not if a request to vanish alone stays.
     """
     kind, at = f.col("kind"), f.col("created_at")
     note = kind == kinds.TEXT_NOTE
-    counts = kind.isin(*COUNTED) | ~kind.isin(*NO_SUBJECTS)
     return events.groupBy("pubkey").agg(
         f.count("*").alias("events"),
         f.min(at).alias("first_seen"),
@@ -170,5 +169,5 @@ def authors(events: DataFrame) -> DataFrame:
         f.count_if(note & ~f.col("is_reply")).alias("posts"),
         f.count_if((note & f.col("is_reply")) | (kind == kinds.COMMENT)).alias("replies"),
         f.min(f.when(note, at)).alias("first_note"),
-        f.bool_or(counts & (kind != kinds.VANISH)).alias("has_card"),
+        f.bool_or(kind != kinds.VANISH).alias("has_card"),
     )

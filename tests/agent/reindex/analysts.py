@@ -53,7 +53,8 @@ CREATE MACRO parents(tags) AS CASE
 CREATE MACRO thread(tags) AS CASE
     WHEN len(marked(tags, ['root', 'reply'])) > 0
     THEN list_concat(marked(tags, ['root', 'reply']), named(plain(tags), ['a']))
-    ELSE plain(tags) END;
+    ELSE list_concat(named(plain(tags), ['a']), list_concat(
+        named(plain(tags), ['e'])[1:1], the_last(named(plain(tags), ['e'])))) END;
 CREATE MACRO addresses(the_list) AS list_filter(the_list, lambda v: contains(v, ':'));
 CREATE VIEW note AS SELECT *, named(tags, ['e']) AS es, named(tags, ['e', 'a']) AS eas
     FROM public WHERE kind = 1;

@@ -206,16 +206,21 @@ def _same(plain: CountResult, with_merged: CountResult) -> None:
     assert (last.count, last.registers, last.reading) == (None, None, None)
 
 
-async def test_an_agent_does_not_ask_itself(tmp_path: Path) -> None:
+async def test_an_agent_does_not_ask_itself_and_says_why(tmp_path: Path) -> None:
     """By its own address, whatever a proxy in between makes of the answer."""
     port = free_ports(1)[0]
     own = f"ws://localhost:{port}/merged"
     text = json.dumps(f"127.0.0.1:{port}")
     async with three_relays() as urls, an_agent(tmp_path, text=_config(tmp_path, text)) as agent:
         state = await counted(agent, watch(urls))
-        await agent.client.change_watch("me", watch([*urls, own]))
-        kept = await agent.client.watch("me")
-    assert (kept.asked, state.asked) == (3, 3)
+        await agent.client.change_watch("me", watch([*urls, own], live=True))
+        kept = await agent.until(lambda one: bool(one.failing), "me")
+        claims = await agent.client.explain("me")
+    assert (kept.asked, kept.answered, kept.figure) == (4, 3, state.figure)
+    assert kept.failing == (own,)
+    assert f"{own}: {MERGED_ELSEWHERE}" in kept.warnings
+    (last,) = [one for one in claims.relays if one.relay == own]
+    assert (last.status, last.warnings, last.count) == ("invalid", (MERGED_ELSEWHERE,), None)
 
 
 def _config(folder: Path, listen: str) -> str:
