@@ -20,24 +20,24 @@ from typing import TYPE_CHECKING
 
 from bench.relay_servers import cpu_of, running
 from bench.report import Report, arguments, peak_rss_mib
-from nostr_client.assertions import ASSERTIONS, CardOptions, Publisher
+from nostr_client.assertions import ASSERTIONS, CardOptions
+from nostr_client.assertions.relays import CardRelays
 from nostr_client.assertions.run import AssertionPlan, publish
 from nostr_client.cli.gc_tuning import prepare_for_long_runs
 from nostr_client.codecs.event import EventTemplate
 from nostr_client.codecs.keys import KeySigner
 from nostr_client.count.claims import CLAIMS
 from nostr_client.count.wallets.rows import WALLETS
-from nostr_client.network.pool import RelayPool
 from nostr_client.options import Options
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.watch.repository import WATCHES
 from tests.peers.servers import local_relay
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from contextlib import AbstractAsyncContextManager
 
-    from nostr_client.assertions import PublishReport
+    from nostr_client.assertions import Publisher, PublishReport
     from nostr_client.codecs.keys import VerifiedEvent
 
 PROVIDER = KeySigner(bytes([9]) * 32)
@@ -90,19 +90,24 @@ class RunTimes:
     sending: float = 0.0
 
 
+class TimedRelays(CardRelays):
+    """Card relays that note how long they are sent to, on the wall."""
+
+    spent: RunTimes
+
+    async def send(self, publisher: Publisher, unknown: Mapping[str, str]) -> None:
+        start = time.perf_counter()
+        await super().send(publisher, unknown)
+        self.spent.sending = time.perf_counter() - start
+
+
 async def run(store: SqliteStore, url: str) -> tuple[PublishReport, RunTimes]:
     """Publish everything to one relay."""
-    spent = RunTimes()
-
-    async def send(publisher: Publisher) -> None:
-        start = time.perf_counter()
-        async with RelayPool(options=Options()) as pool:
-            await publisher.send(pool, [url], SEND_S)
-        spent.sending = time.perf_counter() - start
-
+    relays, spent = TimedRelays([url], Options(), SEND_S), RunTimes()
+    relays.spent = spent
     wall, cpu = time.perf_counter(), time.process_time()
     plan = AssertionPlan(everything=True)
-    report = await publish(store, PROVIDER, plan, CardOptions(), [url], now=time.time, send=send)
+    report = await publish(store, PROVIDER, plan, CardOptions(), relays, now=time.time)
     spent.wall, spent.cpu = time.perf_counter() - wall, time.process_time() - cpu
     return report, spent
 
