@@ -13,7 +13,7 @@ import msgspec
 from nostr_client.assertions.fields import FIELDS
 from nostr_client.codecs import kinds
 from nostr_client.codecs.filters import Filter
-from nostr_client.codecs.private_kinds import LISTS
+from nostr_client.codecs.private_kinds import LISTS, PRIVATE_KINDS
 from nostr_client.codecs.relay_url import normal_or_none, normalize
 from nostr_client.errors import InvalidInput, clip
 
@@ -33,12 +33,13 @@ OWN_RELAYS: Final = 5
 
 OF_PEOPLE: Final = tuple(
     sorted(
-        {kinds.METADATA, kinds.TEXT_NOTE, kinds.CONTACTS, kinds.ENCRYPTED_MESSAGE, kinds.REPOST}
-        | {kinds.REACTION, kinds.GENERIC_REPOST, kinds.COMMENT, kinds.ZAP, kinds.APP_DATA}
-        | {17, 20, 21, 22, 1063, 1984, 9802, 30023, 30024, *LISTS}
+        {kinds.METADATA, kinds.TEXT_NOTE, kinds.CONTACTS, kinds.REPOST, kinds.REACTION}
+        | {kinds.GENERIC_REPOST, kinds.COMMENT, kinds.ZAP}
+        | {17, 20, 21, 22, 1063, 1984, 9802, 30023, *LISTS.difference(PRIVATE_KINDS)}
     )
 )
-"""Kinds that people sign most: a second filter asks for them, as many cards may hide a note."""
+"""Kinds that people sign most: a second filter asks for them, as many cards may hide a note. No
+private kind: many relays refuse a filter that names one."""
 
 
 _SILENT: Final = "does not say which events of this key it has"

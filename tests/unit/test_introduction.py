@@ -6,9 +6,10 @@ import msgspec
 import pytest
 
 from nostr_client.assertions.fields import FIELDS
-from nostr_client.assertions.introduction import Introduction, is_of_cards
+from nostr_client.assertions.introduction import OF_PEOPLE, Introduction, is_of_cards
 from nostr_client.codecs.event import Event, EventTemplate
 from nostr_client.codecs.keys import KeySigner
+from nostr_client.codecs.private_kinds import PRIVATE_KINDS
 
 KEY = KeySigner(bytes([3]) * 32)
 INTRODUCTION = Introduction(("wss://a.example",), "counts", "Counts of everything.")
@@ -23,6 +24,12 @@ def made(kind: int, content: str = "", *tags: tuple[str, ...]) -> Event:
 @pytest.mark.parametrize("kind", FIELDS)
 def test_a_card_is_ours(kind: int) -> None:
     assert is_of_cards(made(kind, "", ("d", "x")))
+
+
+def test_no_private_kind_is_asked_for_by_name() -> None:
+    """Relays refuse such a filter without AUTH, and then nobody knows whose key it is."""
+    assert not PRIVATE_KINDS.keys() & set(OF_PEOPLE)
+    assert {0, 3, 10000, 10002} < set(OF_PEOPLE)
 
 
 def test_a_deletion_is_ours_if_it_deletes_cards_alone() -> None:
