@@ -149,6 +149,22 @@ def test_hll_refuses_what_are_no_registers(capsys: pytest.CaptureFixture[str]) -
     assert broken.exit_code == 1
 
 
+@pytest.mark.parametrize("registers", ["ab", "zz" * 256, "ff" * 256])
+def test_hll_names_itself_once(registers: str) -> None:
+    assert "hll: hll:" not in CliRunner().invoke(cli, ["hll", "estimate", registers]).output
+
+
+def test_hll_overlap_with_a_saturated_sketch_has_no_infinite_number() -> None:
+    few = hll.to_hex(hll.from_pubkeys([bytes([n]) * 32 for n in range(9)], 8))
+    one = CliRunner().invoke(cli, ["hll", "overlap", "39" * 256, few])
+    assert "cannot be told: one sketch is saturated" in one.output
+    assert re.search(r"^intersection: 0 \(0 to \d+\)$", one.output, re.MULTILINE)
+    assert re.search(r"^only a: more than registers can count, at least", one.output, re.MULTILINE)
+    both = CliRunner().invoke(cli, ["hll", "overlap", "39" * 256, "39" * 256])
+    assert "intersection: cannot be told\n" in both.output
+    assert not re.search(r"\b(inf|nan)\b", one.output + both.output)
+
+
 def test_a_time_in_a_filter(tmp_path_factory: pytest.TempPathFactory) -> None:
     from nostr_client.cli.store import store
 
