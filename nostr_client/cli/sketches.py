@@ -110,7 +110,7 @@ def overlap(a: str, b: str, as_json: bool) -> None:
     low, high = ranges["jaccard"]
     click.echo(f"jaccard: {found.jaccard:.3f} ({low:.3f} to {high:.3f})")
     if math.isinf(found.union) and hll.EMPTY not in (one, other):
-        say("nostr-client: hll: the shared part cannot be told: one sketch is saturated")
+        say("nostr-client: hll: the shared part is unknown: one sketch is saturated")
     elif found.noise:
         say("nostr-client: hll: the shared part is too small to distinguish from zero")
 
@@ -118,7 +118,7 @@ def overlap(a: str, b: str, as_json: bool) -> None:
 def _people(number: float, between: tuple[float, float]) -> str:
     low, high = between
     if math.isinf(high):
-        known = f"at least {low:,.0f}" if low else "cannot be told"
+        known = f"at least {low:,.0f}" if low else "any number"
         return f"more than registers can count, {known}" if math.isinf(number) and low else known
     return f"{number:,.0f} ({low:,.0f} to {high:,.0f})"
 
