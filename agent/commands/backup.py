@@ -30,6 +30,9 @@ def backup(
     """
     from rich.progress import Progress
 
+    if str(file) == "-":
+        raise click.UsageError("a backup goes into a FILE, not to stdout")
+
     from agent.maintenance.backup import back_up
 
     source = chosen_store(store, config, settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import click
@@ -52,9 +53,12 @@ def init(
 
 def _write(path: Path, text: str, *, force: bool) -> None:
     """Write a file that only its owner can read, whole or not at all."""
-    if path.exists() and not force:
+    if os.path.lexists(path) and not force:
         raise InvalidInput(f"{path} is there; --force replaces it")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise InvalidInput(f"cannot write {path}: {error.filename} is not a folder") from error
     write_private(path, text.encode())
 
 

@@ -26,7 +26,13 @@ from nostr_client.counters.engine.served import begin_run
 from nostr_client.errors import InvalidInput, SchemaTooOld, StoreCorrupt, StoreError
 from nostr_client.new_file import check_free, new_file, part_of
 from nostr_client.store.base import DifferenceLog
-from nostr_client.store.connect import WriterLock, check_file, create_private, make_folder
+from nostr_client.store.connect import (
+    WriterLock,
+    check_file,
+    create_private,
+    lock_path,
+    make_folder,
+)
 from nostr_client.store.faults import making_error, opening_error, store_error
 from nostr_client.store.fingerprint_tables import FINGERPRINTS
 from nostr_client.store.maintain import has_search
@@ -56,8 +62,8 @@ def back_up(store: Path, target: Path, progress: Callable[[int, int], None]) -> 
     with new_file(target) as part:
         check_free(sum_path(target))
         _make(part, target)
-        _copy(store, part, progress)
-        check(part)
+        _copy(store, part, progress, named=target)
+        check(part, named=store)
         flush(part)
         check_free(target)
         _write_sum(part, target)
@@ -84,24 +90,31 @@ def restore(backup: Path, store: Path, *, force: bool, sums: bool = True) -> Res
     if sums:
         check_sum(backup)
     check_file(store)
+    _check_replaceable(store, force=force)
     make_folder(store)
+    is_new = not store.exists() and not lock_path(store).exists()
     lock = WriterLock(store)
     try:
-        if store.exists() and not force:
-            kept = _free(store)
-            raise InvalidInput(f"{store} is there; --force keeps it as {kept.name}")
+        _check_replaceable(store, force=force)
         with part_of(store) as part:
             _make(part, store)
-            _copy(backup, part, lambda done, of: None)
-            check(part)
+            _copy(backup, part, lambda done, of: None, named=store)
+            check(part, named=backup)
             if sums:
                 check_sum(backup)  # it is the file that was copied
-            _begin_run(part)
+            _begin_run(part, named=store)
             flush(part)
             kept = _put_in_place(part, store)
     finally:
+        if is_new and not store.exists():
+            lock_path(store).unlink(missing_ok=True)  # nothing is there that it could protect
         lock.release()
     return Restored(store.stat().st_size, kept if kept.exists() else None)
+
+
+def _check_replaceable(store: Path, *, force: bool) -> None:
+    if store.exists() and not force:
+        raise InvalidInput(f"{store} is there; --force keeps it as {_free(store).name}")
 
 
 def sum_path(backup: Path) -> Path:
@@ -147,19 +160,20 @@ def _write_sum(part: Path, target: Path) -> None:
         raise StoreError(f"cannot write {place}: {error.strerror or error}") from error
 
 
-def check(path: Path) -> None:
+def check(path: Path, *, named: Path | None = None) -> None:
     """Raise StoreCorrupt unless a file is a whole store of ours, StoreError if unreadable.
 
     Every page, index, id, signature and derived row is checked, then the store's own rules: which
     events may be held, what blocks them, sums of counters, fingerprints. The file is the caller's
-    alone. About 95 s per million events.
+    alone. About 95 s per million events. Errors name the file `named`, of which this is the copy.
     """
     check_file(path)
+    shown = named or path
     try:
         with closing(_open(path, "rw")) as conn:
             (mark,) = conn.execute("PRAGMA application_id").fetchone()
             if mark != APPLICATION_ID:
-                raise StoreCorrupt(f"{path} is no store of ours")
+                raise StoreCorrupt(f"{shown} is no store of ours")
             add_functions(conn)
             hasher = TagHasher(read_hash_key(conn))
             conn.execute("BEGIN")
@@ -167,12 +181,12 @@ def check(path: Path) -> None:
             causes = [problem.what for problem in report.problems] or _other_causes(conn)
             conn.execute("ROLLBACK")
     except sqlite3.OperationalError as error:
-        raise StoreError(f"{path}: {error}") from error
+        raise StoreError(f"{shown}: {error}") from error
     except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-        raise StoreCorrupt(f"{path} is damaged: {error}") from error
+        raise StoreCorrupt(f"{shown} is damaged: {error}") from error
     if causes:
-        named = "; ".join(list(dict.fromkeys(causes))[:_CAUSES])
-        raise StoreCorrupt(f"{path} is damaged: {named}")
+        causes_shown = "; ".join(list(dict.fromkeys(causes))[:_CAUSES])
+        raise StoreCorrupt(f"{shown} is damaged: {causes_shown}")
 
 
 _CAUSES: Final = 5
@@ -192,8 +206,11 @@ def _other_causes(conn: sqlite3.Connection) -> list[str]:
     return [one.text for one in found.kept]
 
 
-def _copy(source: Path, target: Path, progress: Callable[[int, int], None]) -> None:
-    """A page by page copy that is one snapshot; begun again by SQLite when the source changes."""
+def _copy(source: Path, target: Path, progress: Callable[[int, int], None], *, named: Path) -> None:
+    """A page by page copy that is one snapshot; begun again by SQLite when the source changes.
+
+    Errors name the file `named`, which the copy becomes.
+    """
     if not source.exists():
         raise StoreError(f"no store at {source}")
     check_file(source)
@@ -203,7 +220,7 @@ def _copy(source: Path, target: Path, progress: Callable[[int, int], None]) -> N
                 old.backup(new, pages=PAGES, progress=lambda _, left, of: progress(of - left, of))
                 new.execute("PRAGMA journal_mode = DELETE")
         except sqlite3.Error as error:
-            raise StoreError(f"cannot copy {source} to {target}: {error}") from error
+            raise StoreError(f"cannot copy {source} to {named}: {error}") from error
 
 
 def _make(part: Path, target: Path) -> None:
@@ -230,7 +247,7 @@ def _pinned(source: Path) -> Iterator[sqlite3.Connection]:
         yield old
 
 
-def _begin_run(part: Path) -> None:
+def _begin_run(part: Path, *, named: Path) -> None:
     """Let agents that source its counters see that this store is an older one."""
     try:
         with closing(_open(part, "rw")) as conn:
@@ -239,7 +256,7 @@ def _begin_run(part: Path) -> None:
                 begin_run(conn, f"restored-{secrets.token_hex(6)}", time.time_ns())
             conn.execute("COMMIT")
     except sqlite3.Error as error:
-        raise StoreError(f"cannot write {part}: {error}") from error
+        raise StoreError(f"cannot write {named}: {error}") from error
 
 
 _HAS_RUNS: Final = "SELECT 1 FROM sqlite_schema WHERE name = 'counter_run'"

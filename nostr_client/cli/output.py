@@ -151,16 +151,18 @@ def waiting(message: str) -> Iterator[None]:
 
 
 @contextmanager
-def progress(what: str, total: int | None, unit: str = "events") -> Iterator[Callable[[int], None]]:
-    """Show a bar on stderr, only on a terminal, with the rate and the time left; the callable
-    receives the progress."""
+def progress(what: str, total: int | None, unit: str = "events") -> Iterator[Callable[..., None]]:
+    """Show a bar on stderr, only on a terminal, with the rate and the time left.
+
+    The callable receives what is done, and optionally a total that is known only then.
+    """
     from rich.progress import Progress
 
     err = console(stderr=True)
     columns = (*Progress.get_default_columns(), _rate(unit))
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
         task = bar.add_task(what, total=total)
-        yield lambda done: bar.update(task, completed=done)
+        yield lambda done, of=None: bar.update(task, completed=done, total=of)
 
 
 def _rate(unit: str) -> ProgressColumn:

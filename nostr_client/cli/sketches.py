@@ -109,14 +109,17 @@ def overlap(a: str, b: str, as_json: bool) -> None:
         click.echo(f"{name.replace('_', ' ')}: {_people(getattr(found, name), ranges[name])}")
     low, high = ranges["jaccard"]
     click.echo(f"jaccard: {found.jaccard:.3f} ({low:.3f} to {high:.3f})")
-    if found.noise:
+    if math.isinf(found.union) and hll.EMPTY not in (one, other):
+        say("nostr-client: hll: the shared part is unknown: one sketch is saturated")
+    elif found.noise:
         say("nostr-client: hll: the shared part is too small to distinguish from zero")
 
 
 def _people(number: float, between: tuple[float, float]) -> str:
     low, high = between
-    if math.isinf(number):
-        return f"more than registers can count, at least {low:,.0f}"
+    if math.isinf(high):
+        known = f"at least {low:,.0f}" if low else "any number"
+        return f"more than registers can count, {known}" if math.isinf(number) and low else known
     return f"{number:,.0f} ({low:,.0f} to {high:,.0f})"
 
 
@@ -127,7 +130,7 @@ def _finite(value: float) -> float | None:
 def _read(text: str) -> bytes:
     found, warnings = hll.from_hex(text)
     for warning in warnings if found is not None else ():
-        say(f"nostr-client: hll: {warning}")
+        say(f"nostr-client: {warning}")
     if found is None:
         raise InvalidInput(warnings[0] if warnings else "hll: no registers")
     return found

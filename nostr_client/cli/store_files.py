@@ -45,11 +45,14 @@ def import_(files: tuple[Path, ...], store: Path | None, as_json: bool) -> None:
     the first line are printed, and all other events are saved. After an interruption, import again
     to continue.
     """
-    report = run_async(_import(StoreOrAgent(store).path, files))
-    if as_json:
-        print_json({**msgspec.structs.asdict(report), "stored": report.stored})
-    else:
-        _print_import(report)
+    from nostr_client.sync.jsonl import DamagedInput
+
+    try:
+        report = run_async(_import(StoreOrAgent(store).path, files))
+    except DamagedInput as error:
+        _print_import(error.report, as_json=as_json)
+        raise
+    _print_import(report, as_json=as_json)
     click.get_current_context().exit(0 if report.whole else 1)
 
 
@@ -180,9 +183,7 @@ def _export_sqlite(
         new_description(target, own=include_private),
         progress("exporting", None, "tables") as advance,
     ):
-        number, left_out = export_sqlite(
-            path, target, chosen, int(time.time()), lambda done, _: advance(done)
-        )
+        number, left_out = export_sqlite(path, target, chosen, int(time.time()), advance)
     return number, held_back + left_out
 
 
@@ -200,7 +201,10 @@ async def _ids(
         return [bytes.fromhex(event.id) async for event in events], events.held_back
 
 
-def _print_import(report: ImportReport) -> None:
+def _print_import(report: ImportReport, *, as_json: bool) -> None:
+    if as_json:
+        print_json({**msgspec.structs.asdict(report), "stored": report.stored})
+        return
     click.echo(f"{report.stored} of {report.lines} stored")
     for status, number in sorted(report.statuses.items()):
         if status != "stored":

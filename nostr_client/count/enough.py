@@ -19,7 +19,7 @@ import msgspec
 
 from nostr_client import hll
 from nostr_client.count.earlier_questions import confirmed
-from nostr_client.hll.overlap import jaccard_interval
+from nostr_client.hll.overlap import fitted_jaccard_interval
 from nostr_client.network.outbox.evidence import TURN
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class RelayPicker:
         if whole == hll.EMPTY:
             return 0.0
         raised = sum(a != b for a, b in zip(asked, whole, strict=True))
-        part = max(1.0 - jaccard_interval(asked, whole, _Z)[0], _part_at_most(raised))
+        part = max(1.0 - fitted_jaccard_interval(asked, whole, _Z)[0], _part_at_most(raised))
         return _of_confirmed(part, self._confirmed_share())
 
     def _by_others(self, *, alone: bool) -> float | None:

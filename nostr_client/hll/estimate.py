@@ -89,16 +89,21 @@ def _with_full(registers: bytes | bytearray) -> float:
 def interval(est: float, z: float = 1.96, *, sigma: float | None = None) -> tuple[float, float]:
     """Return the interval around an estimate: est * exp(±z * sigma).
 
-    With z = 1.96, the interval has the true number in 95 of 100 cases. `sigma` is the relative
-    standard error, by default that of a sketch. The interval of 0 is (0, 0). The interval of an
-    infinite estimate (a saturated sketch) begins at the largest number that a sketch can show.
+    With z = 1.96, the interval has the true number in at least 95 of 100 cases. `sigma` is the
+    relative standard error, by default that of a sketch. Without `sigma`, the ends are whole
+    numbers, rounded outward: the error of a few pubkeys is one of them. The interval of 0 is
+    (0, 0). The interval of an infinite estimate (a saturated sketch) begins at the largest number
+    that a sketch can show.
     """
     if est <= 0:
         return 0.0, 0.0
     if math.isinf(est):
         return _SATURATED, math.inf
     spread = z * (_sigma(est) if sigma is None else sigma)
-    return est * math.exp(-spread), est * math.exp(spread)
+    low, high = est * math.exp(-spread), est * math.exp(spread)
+    if sigma is not None:
+        return low, high
+    return float(max(math.floor(low), min(1.0, est))), float(math.ceil(high))
 
 
 def sigma(n: float) -> float:

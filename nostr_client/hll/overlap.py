@@ -27,6 +27,7 @@ _CLOSE_ENOUGH = 1e-9
 # A rate is at least a thousandth of one pubkey in all registers together, so logs stay finite.
 _FLOOR = math.log(1e-3 / M)
 
+_Range = tuple[float, float]
 _Vector = tuple[float, float, float]
 _Information = tuple[float, float, float, float, float, float]  # aa, bb, xx, ab, ax, bx
 _Pairs = tuple[tuple[tuple[int, int], int], ...]
@@ -84,20 +85,47 @@ def overlap_intervals(
     """Return the range of each number that `overlap` returns for two sketches of one offset.
 
     z = 1.96 covers the truth about 95 times in 100. If a sketch is saturated, a part of the union
-    has any size. Raises InvalidInput for a sketch that is not 256 bytes.
+    is at most as large as the sets that hold it. Raises InvalidInput for a sketch that is not 256
+    bytes.
     """
     a, b = clean(a), clean(b)
-    found, jaccard = overlap(a, b), jaccard_interval(a, b, z)
-    union, nobody = interval(found.union, z), (0.0, 0.0)
-    if math.isinf(found.union):
-        any_size = (0.0, math.inf)
-        return OverlapIntervals(union, any_size, any_size, any_size, jaccard)
+    size, nobody = estimate(merge(a, b)), (0.0, 0.0)
+    union = interval(size, z)
     if EMPTY in (a, b):
         only_a, only_b = (union if one != EMPTY else nobody for one in (a, b))
-        return OverlapIntervals(union, nobody, only_a, only_b, jaccard)
+        return OverlapIntervals(union, nobody, only_a, only_b, nobody)
+    if math.isinf(union[1]):
+        return _saturated(union, interval(estimate(a), z), interval(estimate(b), z))
     fit = _fit(a, b)
-    only_a, only_b, both = (_part_interval(fit, at, union[1], found.union, z) for at in range(3))
-    return OverlapIntervals(union, both, only_a, only_b, jaccard)
+    only_a, only_b, both = _part_intervals(fit, a, b, z)
+    return OverlapIntervals(union, both, only_a, only_b, _jaccard(fit, (only_a, only_b), size, z))
+
+
+def _saturated(union: _Range, size_a: _Range, size_b: _Range) -> OverlapIntervals:
+    """The ranges of a union without an upper end, from those of the two sets."""
+    only_a, only_b = (
+        (max(one[0] - other[1], 0.0), one[1]) for one, other in ((size_a, size_b), (size_b, size_a))
+    )
+    both = (0.0, min(size_a[1], size_b[1]))
+    return OverlapIntervals(union, both, only_a, only_b, (0.0, 1.0))
+
+
+def _part_intervals(fit: _Fit, a: bytes, b: bytes, z: float) -> tuple[_Range, _Range, _Range]:
+    """The ranges of those in A alone, in B alone and in both."""
+    union = estimate(merge(a, b))
+    most = interval(union, z)[1]
+    only_a, only_b, both = (_part_interval(fit, at, most, union, z) for at in range(3))
+    if _is_noise(*fit.parts):
+        # The fit shows less of the error the nearer the shared rate is to zero; the sketches do.
+        shared = fit.parts[2] * union / sum(fit.parts)
+        only_a = _around(only_a, interval(estimate(a), z), shared, both)
+        only_b = _around(only_b, interval(estimate(b), z), shared, both)
+    return only_a, only_b, both
+
+
+def _around(own: _Range, size: _Range, shared: float, both: _Range) -> _Range:
+    """`own`, widened to the size of a set without what it shares."""
+    return min(own[0], max(size[0] - shared, 0.0)), max(own[1], size[1] - both[0])
 
 
 def _part_interval(fit: _Fit, at: int, most: float, union: float, z: float) -> tuple[float, float]:
@@ -120,12 +148,34 @@ def jaccard_interval(
     empty. Raises InvalidInput for a sketch that is not 256 bytes.
     """
     a, b = clean(a), clean(b)
-    sizes = estimate(a), estimate(b), estimate(merge(a, b))
-    if 0.0 in sizes[:2]:
+    if EMPTY in (a, b):
         return 0.0, 0.0
-    if math.isinf(sizes[2]):
+    size = estimate(merge(a, b))
+    if math.isinf(size):
         return 0.0, 1.0
     fit = _fit(a, b)
+    return _jaccard(fit, _part_intervals(fit, a, b, z)[:2], size, z)
+
+
+def fitted_jaccard_interval(a: bytes | bytearray, b: bytes | bytearray, z: float) -> _Range:
+    """The range of the index by the fit alone, for a caller with a bound of its own on small parts.
+
+    For nearly equal sets it holds too seldom. Returns and raises as `jaccard_interval` otherwise.
+    """
+    a, b = clean(a), clean(b)
+    if EMPTY in (a, b):
+        return 0.0, 0.0
+    return (0.0, 1.0) if math.isinf(estimate(merge(a, b))) else _fitted_jaccard(_fit(a, b), z)
+
+
+def _jaccard(fit: _Fit, alone: tuple[_Range, _Range], size: float, z: float) -> _Range:
+    """The range of the index: its own, and what the ends of small parts `alone` leave."""
+    own = _fitted_jaccard(fit, z)
+    low, high = (_index_at(fit, alone, end, size) for end in (1, 0))
+    return max(min(own[0], low), 0.0), min(max(own[1], high), 1.0)
+
+
+def _fitted_jaccard(fit: _Fit, z: float) -> _Range:
     only_a, only_b, both = fit.parts
     union = only_a + only_b + both
     slope = (
@@ -139,6 +189,16 @@ def jaccard_interval(
         spread = max(spread, z * _NOISE_ERROR)  # the slope at a rate near zero is too steep
     index = both / union
     return max(index - spread, 0.0), min(index + spread, 1.0)
+
+
+def _index_at(fit: _Fit, alone: tuple[_Range, _Range], end: int, size: float) -> float:
+    """The index if each small part `alone` is as large as that end of its range."""
+    shares = [part / sum(fit.parts) for part in fit.parts]
+    apart = sum(
+        between[end] / size if share <= NOISE_BELOW else share
+        for share, between in zip(shares[:2], alone, strict=True)
+    )
+    return shares[2] / (shares[2] + apart) if shares[2] else 0.0
 
 
 class _Fit(NamedTuple):

@@ -73,12 +73,12 @@ class Decompressed(io.RawIOBase):
         try:
             part = self._read(len(view))
         except (EOFError, zlib.error, OSError, ValueError) as error:
-            what = f"{self._file} is cut off or damaged; what came before is kept"
+            what = f"{self._file} is cut off or damaged"
             raise InvalidInput(what) from error
         self._given += len(part)
         if self._given > FREE_BYTES + RATIO * self.taken():
             what = f"{self._file} unpacks to more than {RATIO} times its size"
-            raise InvalidInput(f"{what}; what came before is kept")
+            raise InvalidInput(what)
         view[: len(part)] = part
         return len(part)
 

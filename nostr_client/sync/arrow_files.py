@@ -73,10 +73,7 @@ def parquet_batches(
         import pyarrow as pa
         import pyarrow.parquet as pq
     left = FREE_BYTES + RATIO * file.stat().st_size
-    too_much = InvalidInput(
-        f"{file}: the Parquet file unpacks to more than {RATIO} times its size; "
-        "what came before is kept"
-    )
+    too_much = InvalidInput(f"{file}: the Parquet file unpacks to more than {RATIO} times its size")
     try:
         # No background reads, because their threads would outlive a damaged file.
         metadata = pq.read_metadata(file)

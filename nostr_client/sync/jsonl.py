@@ -106,7 +106,7 @@ async def import_jsonl(
 
     `event_lines` describes the forms of lines. A broken last line is one invalid line, and so is an
     unfinished array over several lines. `progress` gets lines and bytes so far. Raises StoreError
-    and InvalidInput. Events that were saved before stay. Events before the damage in a file are
+    and DamagedInput. Events that were saved before stay. Events before the damage in a file are
     saved. After a cancellation the committed events stay, and another import continues.
     """
     tally = _Tally(progress)
@@ -122,8 +122,10 @@ async def import_jsonl(
                 events = [one.event for one in found]
                 await flow.put(events, "", partial(tally.settle, found))
             await flow.settled()
-    source.check()
-    return tally.report()
+    report = tally.report()
+    if source.broken is not None:
+        raise DamagedInput(source.broken, report) from source.broken
+    return report
 
 
 @asynccontextmanager
@@ -148,30 +150,33 @@ def _options() -> IngestOptions:
     )
 
 
+class DamagedInput(InvalidInput):
+    """The input is damaged; `report` counts the lines before the damage."""
+
+    def __init__(self, error: InvalidInput, report: ImportReport) -> None:
+        super().__init__(f"{error}; what came before is kept" if report.lines else str(error))
+        self.report = report
+
+
 class _Source:
     """Lists of lines of an input.
 
-    If the input is broken, the lists before the damage come first.
+    If the input is broken, the lists before the damage come first. `broken` is then the error.
     """
 
     def __init__(self, lines: Lines) -> None:
         self._lists = read_lines(lines, CHUNK)
-        self._broken: InvalidInput | None = None
+        self.broken: InvalidInput | None = None
 
     def take(self, most: int) -> list[list[NumberedLine]]:
         """Return the next `most` lists. There are fewer only at the end or at the damage."""
         taken: list[list[NumberedLine]] = []
         try:
-            if self._broken is None:
+            if self.broken is None:
                 taken.extend(islice(self._lists, most))
         except InvalidInput as error:
-            self._broken = error
+            self.broken = error
         return taken
-
-    def check(self) -> None:
-        """Raise the InvalidInput that ended the lists, if any."""
-        if self._broken is not None:
-            raise self._broken
 
 
 class _Placed(msgspec.Struct, frozen=True, gc=False):

@@ -363,3 +363,24 @@ async def test_a_value_of_another_type_in_a_row_is_refused(tmp_path: Path, kind:
                 assert not target.exists()
                 conn.execute(f"UPDATE event SET {column} = ?", (before,))
                 conn.commit()
+
+
+async def test_errors_name_the_files_of_the_user_and_leave_no_lock(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, damaged = tmp_path / "store.db", tmp_path / "damaged.db"
+    await _store(source, 300)
+    back_up(source, damaged, lambda *_: None)
+    with damaged.open("r+b") as file:
+        file.seek(4 * PAGE)
+        file.write(b"\xff" * 20 * PAGE)
+    target = tmp_path / "new" / "store.db"
+    words = ["restore", str(damaged), "--store", str(target), "--without-sum"]
+    assert run(words) != 0
+    assert str(damaged) in (text := capsys.readouterr().err)
+    assert ".part" not in text
+    assert not list(target.parent.iterdir())
+    assert run(["backup", str(tmp_path / "copy.db"), "--store", str(damaged)]) != 0
+    assert str(damaged) in (text := capsys.readouterr().err)
+    assert ".part" not in text
+    assert run(["backup", "-", "--store", str(source)]) == 2

@@ -435,6 +435,17 @@ def test_init_writes_for_the_owner_alone_and_replaces_nothing(tmp_path: Path) ->
     assert run(["init", "--config", str(path), "--force"]) == 0
 
 
+def test_init_follows_no_link_to_nothing_and_no_file_as_folder(tmp_path: Path) -> None:
+    link, file = tmp_path / "agent.toml", tmp_path / "file"
+    link.symlink_to(tmp_path / "nothing.toml")
+    file.touch()
+    assert run(["init", "--config", str(link)]) == 2
+    assert link.is_symlink()
+    assert run(["init", "--config", str(file / "x.toml")]) == 2
+    assert run(["init", "--config", str(file / "deep" / "x.toml")]) == 2
+    assert run(["init", "--config", str(link), "--force"]) == 0
+
+
 def test_init_offers_no_option_that_it_refuses(capsys: pytest.CaptureFixture[str]) -> None:
     """It writes the defaults, which no `--set` changes."""
     assert run(["init", "--help"]) == 0

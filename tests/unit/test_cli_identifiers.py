@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import time
@@ -13,6 +14,7 @@ from click.testing import CliRunner
 from nostr_client import hll
 from nostr_client.cli.app import cli, run
 from nostr_client.codecs.keys import KeySigner
+from nostr_client.errors import InvalidInput
 from nostr_client.hll.overlap import OverlapIntervals
 from nostr_client.sync.event_files import form_of, writer
 from tests.unit.strategies import signed
@@ -147,6 +149,31 @@ def test_hll_refuses_what_are_no_registers(capsys: pytest.CaptureFixture[str]) -
     assert "at least" in out(capsys, "hll", "estimate", full)
     broken = CliRunner().invoke(cli, ["hll", "from-events", "8"], input="no event\n")
     assert broken.exit_code == 1
+
+
+def test_hll_from_a_damaged_file_keeps_nothing(tmp_path: Path) -> None:
+    packed = tmp_path / "e.gz"
+    packed.write_bytes(gzip.compress(signed(1).event.to_json().encode())[:-8])
+    done = CliRunner().invoke(cli, ["hll", "from-events", "8", str(packed)])
+    assert isinstance(done.exception, InvalidInput)
+    assert "damaged" in str(done.exception)
+    assert "kept" not in str(done.exception)
+
+
+@pytest.mark.parametrize("registers", ["ab", "zz" * 256, "ff" * 256])
+def test_hll_names_itself_once(registers: str) -> None:
+    assert "hll: hll:" not in CliRunner().invoke(cli, ["hll", "estimate", registers]).output
+
+
+def test_hll_overlap_with_a_saturated_sketch_has_no_infinite_number() -> None:
+    few = hll.to_hex(hll.from_pubkeys([bytes([n]) * 32 for n in range(9)], 8))
+    one = CliRunner().invoke(cli, ["hll", "overlap", "39" * 256, few])
+    assert "is unknown: one sketch is saturated" in one.output
+    assert re.search(r"^intersection: 0 \(0 to \d+\)$", one.output, re.MULTILINE)
+    assert re.search(r"^only a: more than registers can count, at least", one.output, re.MULTILINE)
+    both = CliRunner().invoke(cli, ["hll", "overlap", "39" * 256, "39" * 256])
+    assert "intersection: any number\n" in both.output
+    assert not re.search(r"\b(inf|nan)\b", one.output + both.output)
 
 
 def test_a_time_in_a_filter(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -72,6 +72,23 @@ def test_import_reads_gzip_and_fails_where_nothing_is_an_event(
     assert json.loads(failed.stdout)["statuses"] == {"invalid": 2}
 
 
+def test_a_damaged_file_has_a_report_of_what_came_before(tmp_path: Path, lines: list[str]) -> None:
+    packed = tmp_path / "e.jsonl.gz"
+    packed.write_bytes(gzip.compress("".join(f"{line}\n" for line in lines).encode())[:-8])
+    done = run_cli("import", packed, "--store", tmp_path / "s.db")
+    assert (done.returncode, done.stdout) == (2, "10 of 10 stored\n")
+    assert "is cut off or damaged; what came before is kept" in done.stderr
+    again = run_cli("import", packed, "--store", tmp_path / "s.db", "--json")
+    assert again.returncode == 2
+    assert json.loads(again.stdout)["statuses"] == {"duplicate": 10}
+
+
+def test_an_import_of_a_store_says_to_export_it(path: Path) -> None:
+    done = run_cli("import", path, "--store", path.with_name("other.db"))
+    assert done.returncode == 2
+    assert "is a store: export it first" in done.stderr
+
+
 def test_export_is_jsonl_in_the_order_of_time(path: Path, lines: list[str]) -> None:
     done = run_cli("export", "--store", path)
     assert (done.returncode, done.stderr) == (0, "")

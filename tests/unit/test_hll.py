@@ -163,12 +163,14 @@ def test_intervals_hold_their_estimate() -> None:
     low, high = hll.interval(math.inf)
     assert 1e19 < low < high == math.inf
     for n in (1.0, 3.5, 100.0, 1e6, 1e18, 1e20):
-        low, high = hll.interval(n)
+        low, high = hll.interval(n, sigma=hll.sigma(n))
         assert low < n < high
         assert math.isclose(low * high, n * n)
-        wide = hll.interval(n, z=3.0)
+        wide = hll.interval(n, z=3.0, sigma=hll.sigma(n))
         assert wide[0] < low
         assert wide[1] > high
+        whole = hll.interval(n)
+        assert whole == (max(math.floor(low), 1), math.ceil(high))
 
 
 @pytest.mark.parametrize(

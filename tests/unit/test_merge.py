@@ -128,7 +128,8 @@ def test_registers_and_readings_are_merged() -> None:
 def test_one_relay_with_registers_is_taken_at_its_word_within_their_interval() -> None:
     people = range(5000)
     assert not is_own_estimate(5000, sketch(people))
-    low, high = hll.interval(hll.estimate(sketch(people)))
+    estimate = hll.estimate(sketch(people))
+    low, high = hll.interval(estimate, sigma=hll.sigma(estimate))
     figure = authors(hll_claim("a", people))
     assert figure == Figure(value=5000, low=round(low), high=round(high), as_said=True)
 

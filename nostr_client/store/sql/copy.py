@@ -18,7 +18,7 @@ from nostr_client.errors import InvalidInput, StoreError, StoreFull
 from nostr_client.new_file import check_free, new_file
 from nostr_client.store.connect import create_private, file_uri
 from nostr_client.store.faults import store_error
-from nostr_client.store.migrate import check_current
+from nostr_client.store.migrate import APPLICATION_ID, check_current
 from nostr_client.store.schema import STORE
 from nostr_client.store.search import ENCRYPTED
 from nostr_client.store.sql.functions import add_functions
@@ -276,8 +276,17 @@ def _opened_copy(path: Path) -> Iterator[sqlite3.Connection]:
         try:
             yield conn
         except sqlite3.Error as error:
+            if _is_store(conn):
+                raise InvalidInput(f"{path} is a store: export it first") from error
             what = f"{path} is no copy that `store export --format sqlite` made, or is damaged"
             raise InvalidInput(f"{what}: {error}") from error
+
+
+def _is_store(conn: sqlite3.Connection) -> bool:
+    try:
+        return bool(conn.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID)
+    except sqlite3.Error:
+        return False
 
 
 def _line(row: dict[str, Any]) -> bytes:

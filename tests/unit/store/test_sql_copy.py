@@ -8,7 +8,9 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from rich.progress import Progress
 
+from nostr_client.cli.app import run
 from nostr_client.codecs.private_kinds import is_private
 from nostr_client.errors import InvalidInput, StoreError
 from nostr_client.store.sql.copy import (
@@ -100,6 +102,24 @@ def test_what_is_private_is_in_no_page_of_the_file(copy: Path) -> None:
     assert b"nobody may find this" not in copy.read_bytes()
     tables = {name for (name,) in rows(copy, "SELECT name FROM sqlite_schema")}
     assert not tables & {view.name for view in OWN}
+
+
+def test_the_command_shows_how_many_tables_there_are(
+    store: Path, held: list[Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert held
+    shown: list[tuple[float, float | None]] = []
+    update = Progress.update
+
+    def watched(self: Progress, *args: Any, **changes: Any) -> None:
+        update(self, *args, **changes)
+        shown.extend((task.completed, task.total) for task in self.tasks)
+
+    monkeypatch.setattr(Progress, "update", watched)
+    target = store.with_name("shown.sqlite")
+    assert run(["store", "export", str(target), "--store", str(store)]) == 0
+    tables = len(VIEWS) - len(OWN) + 1
+    assert shown == [(n, tables) for n in range(1, tables + 1)]
 
 
 def test_ids_choose_events_and_their_tables(store: Path, held: list[Event]) -> None:
