@@ -171,7 +171,7 @@ def test_every_form_of_the_line() -> None:
 @pytest.mark.parametrize(
     ("count", "people", "authors", "events"),
     [
-        (2, 2, "about 2 (1 to 3)", "2 or more, as relays say, at least 1"),
+        (2, 2, "about 2 (1 to 3)", "2, as relays say, at least 1"),
         (0, 0, "0 (exact)", "0 (exact)"),
     ],
 )

@@ -74,7 +74,8 @@ def bounds(figure: Figure | None, glyphs: Glyphs = UNICODE) -> str:
     if figure is None:
         return ""
     if display.as_said(figure) and figure.high in (None, figure.value):
-        return "as the relay says" if figure.high is None else "as relays say"
+        one = figure.high is None and not figure.lower_bound
+        return "as the relay says" if one else "as relays say"
     if figure.exact:
         return "exact"
     high = number(figure.high) if figure.high is not None else ""

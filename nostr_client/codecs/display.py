@@ -118,7 +118,7 @@ def sparkline(values: Sequence[int], blocks: str = BLOCKS) -> str:
 
 
 def said(figure: ShownFigure, noun: str = "") -> str:
-    """A figure with how sure it is, and what it counts: `5 or more events, as relays say`."""
+    """A figure with how sure it is, and what it counts: `5 events, as relays say, at least 3`."""
     what = f" {noun}" if noun else ""
     words = as_said(figure)
     if words:
@@ -126,10 +126,7 @@ def said(figure: ShownFigure, noun: str = "") -> str:
     if figure.exact:
         return f"{figure.value:,} (exact){what}"
     if figure.high is None:
-        if figure.low == figure.value:
-            return f"at least {figure.value:,}{what}"
-        sure = f", at least {figure.low:,}" if figure.low else ""
-        return f"{figure.value:,} or more{what}, as relays say{sure}"
+        return f"at least {figure.low:,}{what}"
     if figure.low == figure.high:
         return f"about {figure.value:,}{what}"
     return f"about {figure.value:,} ({figure.low:,} to {figure.high:,}){what}"
@@ -139,12 +136,15 @@ def as_said(figure: ShownFigure) -> str:
     """Who says a number that relays say, and what is proven of it; "" for any other figure.
 
     Ids that relays name bound a number from above; one relay's count is bounded by the registers
-    beside it, or by nothing.
+    beside it, or by nothing. A lower bound of which less is proven is what relays say.
     """
-    if not figure.as_said or figure.lower_bound:
+    at_least = f", at least {figure.low:,}" if figure.low else ""
+    if figure.lower_bound:
+        return f"as relays say{at_least}" if figure.low < figure.value else ""
+    if not figure.as_said:
         return ""
     if figure.high == figure.value:
         return "as these relays say" + ("" if figure.exact else f", at least {figure.low:,}")
     if figure.high is None:
-        return "as the relay says" + (f", at least {figure.low:,}" if figure.low else "")
+        return f"as the relay says{at_least}"
     return f"as the relay says (its registers: {figure.low:,} to {figure.high:,})"

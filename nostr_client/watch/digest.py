@@ -58,7 +58,7 @@ class WatchDigest(msgspec.Struct, frozen=True, kw_only=True):
     - `since`: start of the digest, in Unix seconds.
     - `asked_at`: time of the last request to a relay, or null if unknown.
     - `now`: the newest number.
-    - `then`: the number at the start of the digest.
+    - `then`: the number at the start of the digest, or the first known one after it.
     - `new`: estimated number of new people. It is null without registers from before and after that
       time.
     - `acts`: number of people by what they did.
@@ -304,12 +304,19 @@ def _change(one: WatchDigest) -> str:
     if then and exact is not None:
         return _difference(exact, _from(one, then.at))
     if new is None:
-        return "how far it changed is not known: no relay gave registers then and now"
+        return f"how far it changed is not known: {_before(one)}"
     begins = _from(one, new.since)
     if not new.registers:
         return f"no change seen{begins}; up to {new.high:,} may be new unseen"
     rose = plural(new.registers, "register")
     return f"about {new.value:,} new ({new.low:,} to {new.high:,}){begins}, as {rose} rose"
+
+
+def _before(one: WatchDigest) -> str:
+    """Say what is known of the number at the start."""
+    if one.then is None or (one.now is not None and one.then.at >= one.now.at):
+        return "there is no earlier number"
+    return f"{said(one.then.figure)} at {minute(one.then.at)}"
 
 
 def _detail(one: WatchDigest) -> str:
@@ -326,7 +333,7 @@ def _was_asked(one: WatchDigest) -> bool:
 def _exact_change(one: WatchDigest) -> int | None:
     """Return by how much an exact number changed; None unless it was exact then and after it."""
     now, then = one.now, one.then
-    if now and then and now.exact and then.exact and then.at <= one.since < now.at:
+    if now and then and now.exact and then.exact and max(then.at, one.since) < now.at:
         return now.value - then.value
     return None
 

@@ -94,7 +94,7 @@ def read(
         since=since,
         asked_at=asked_at,
         now=points[-1] if points else None,
-        then=repository.newest(conn, name, 0, since),
+        then=repository.number_at(conn, name, since),
         new=_newcomers(trusted, since) if query.unit is CountUnit.AUTHORS else None,
         acts=acts_of(found.people),
         people=found.people[:MOST_NAMED],

@@ -348,6 +348,29 @@ def newest(conn: sqlite3.Connection, name: str, after: int, until: int) -> Point
     return max(found, key=lambda point: point.at, default=None)
 
 
+def number_at(conn: sqlite3.Connection, name: str, at: int) -> Point | None:
+    """Return the number of a watch at a time, or the next one where nobody knows that number.
+
+    A watch has none before its first one. Of numbers that became one point, only the last is known.
+    """
+    before = newest(conn, name, 0, at)
+    if before is not None and not _is_within_point(conn, name, at):
+        return before
+    sql = f"{_POINTS} JOIN watch USING (w) WHERE name = ? AND at > ? ORDER BY at LIMIT 1"
+    return next(iter(_points(conn.execute(sql, (name, at)))), None)
+
+
+def _is_within_point(conn: sqlite3.Connection, name: str, at: int) -> bool:
+    """Whether a later point of several numbers may have begun before a time."""
+    sql = (
+        "SELECT 1 FROM watch_point JOIN watch USING (w)"
+        " WHERE name = ? AND step = ? AND at > ? AND at < ? AND samples > 1"
+    )
+    spans = ((level.step, max(level.step, APART_S)) for level in LEVELS)
+    keys = ((name, step, at, (at // span + 1) * span) for step, span in spans)
+    return any(conn.execute(sql, key).fetchone() for key in keys)
+
+
 def _put(conn: sqlite3.Connection, w: int, level: Level, kept: Sequence[Point]) -> None:
     conn.executemany(
         f"INSERT OR REPLACE INTO watch_point VALUES (?, ?, ?{', ?' * len(_FIELDS)})",

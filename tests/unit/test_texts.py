@@ -21,7 +21,7 @@ def test_a_count_says_how_many_relays_answered() -> None:
     assert str(result(silent)) == "followers: not known (0 of 1 relay answered)"
     counted = Claim(relay="wss://two.example", status=ClaimStatus.OK, count=7, approximate=False)
     found = result(silent, counted)
-    said = "7 or more distinct authors, as relays say"
+    said = "7 distinct authors, as relays say"
     assert str(found) == f"followers: {said} (1 of 2 relays answered)"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -26,6 +26,9 @@ from nostr_client.watch.digest import (
 from nostr_client.watch.history import Point
 from nostr_client.watch.people import People, Person
 from tests.worlds import TARGET, signer
+
+if TYPE_CHECKING:
+    import sqlite3
 
 DAY = 86_400
 QUERY = count.followers(TARGET)
@@ -291,3 +294,39 @@ def test_sections_begin_with_what_changed() -> None:
         "syncs that are not complete",
     ]
     assert digest.sections()[-1].lines == [f"mine ended partial: {RELAY}"]
+
+
+async def test_a_digest_begins_at_a_known_number_and_counts_no_change_twice() -> None:
+    """Numbers of one minute may be one point: which of them was the first is not known."""
+    minute = 600_000 * 60
+
+    def point(at: int, value: int) -> Point:
+        return Point.sample(at, value, value, value, exact=True, unit="distinct_authors")
+
+    async with await WatchRepository.open(":memory:") as book:
+        database = book.database
+        await book.add(Watch(name="w", query="followers", target=TARGET))
+
+        def record(conn: sqlite3.Connection) -> None:
+            for at, value in ((3, 15), (6, 18), (16, 18), (56, 18), (70, 18), (130, 21)):
+                repository.asked(conn, "w", minute + at, point(minute + at, value))
+
+        await database.write(record)
+        found = {
+            at: await database.read(
+                lambda conn, at=at: repository.number_at(conn, "w", minute + at)
+            )
+            for at in (0, 28, 60, 100, 200)
+        }
+    known = {at: one and (one.at - minute, one.value) for at, one in found.items()}
+    assert known == {0: (3, 15), 28: (56, 18), 60: (56, 18), 100: (70, 18), 200: (130, 21)}
+
+
+def test_a_young_watch_says_its_first_number() -> None:
+    then = Point.sample(20 * DAY + 60, 18, 18, None, exact=False, unit="distinct_authors")
+    now = msgspec.structs.replace(then, at=20 * DAY + 600, value=16, low=16)
+    one = WatchDigest(name="w", query="followers", since=20 * DAY, now=now, then=then)
+    told = "how far it changed is not known: at least 18 at 1970-01-21 00:01"
+    assert one.lines[1] == told
+    only = msgspec.structs.replace(one, then=now)
+    assert only.lines[1] == "how far it changed is not known: there is no earlier number"
