@@ -6,7 +6,7 @@ the store and from each relay that accepted nothing of the key so far.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from nostr_client.assertions.ledger import Ledger
-    from nostr_client.assertions.relays import CardRelays
     from nostr_client.codecs.event import Event, Tags
+    from nostr_client.network.pool import RelayAnswers
     from nostr_client.store.sqlite import SqliteStore
 
 NEWEST: Final = 100
@@ -43,6 +43,15 @@ private kind: many relays refuse a filter that names one."""
 
 
 _SILENT: Final = "does not say which events of this key it has"
+
+
+class AskedRelays(Protocol):
+    """The relays to which cards go (`urls`), and how relays are asked for the events of a key."""
+
+    @property
+    def urls(self) -> Sequence[str]: ...
+
+    async def events_by(self, key: str, urls: Sequence[str]) -> RelayAnswers[list[Event]]: ...
 
 
 class Introduction(NamedTuple):
@@ -78,7 +87,7 @@ class _Named(msgspec.Struct):
 
 
 async def check_key(
-    store: SqliteStore, ledger: Ledger, relays: CardRelays, introduction: Introduction
+    store: SqliteStore, ledger: Ledger, relays: AskedRelays, introduction: Introduction
 ) -> dict[str, str]:
     """Return the relays that may not get events of the key yet, with the reason: they accepted
     none so far, and do not say which events of the key they have.
