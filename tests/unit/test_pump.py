@@ -23,6 +23,7 @@ class Socket:
 
     def __init__(self) -> None:
         self.sent: list[str] = []
+        self.bytes_sent = 0
         self.gate = Gate()
         self.tasks: list[asyncio.Task[None] | None] = []
         self.room = asyncio.Event()
@@ -33,6 +34,7 @@ class Socket:
         if self.error is not None:
             raise self.error
         self.sent += texts
+        self.bytes_sent += sum(len(text.encode()) for text in texts)
         self.tasks += [asyncio.current_task()] * len(texts)
         self.gate.wake()
         await self.room.wait()
