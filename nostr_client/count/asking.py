@@ -216,7 +216,7 @@ class CountRequest:
         """
         late = False
         try:
-            async with asyncio.timeout(None) as self._scope:
+            async with asyncio.timeout(self._options.timeouts.group) as self._scope:
                 await self._ask()
         except TimeoutError:
             late = not self._enough
@@ -235,8 +235,6 @@ class CountRequest:
     async def _ask(self) -> None:
         """Send COUNT, and read events beside it as soon as it is silent, refused or without
         registers."""
-        if self._query.searches:
-            self._limit()
         if self._query.searches and await self._relay.supports(SEARCH_NIP) is False:
             error = Unsupported(NO_SEARCH, prefix="unsupported", relay=self._relay.url)
             self._outcome.count_error = error
@@ -254,7 +252,6 @@ class CountRequest:
             if self._outcome.settled(self._query, members=self._members_within_budget):
                 return
             if self._beside is None:
-                self._limit()
                 await self._gather()
             else:
                 await asyncio.wait([self._beside])
@@ -263,13 +260,7 @@ class CountRequest:
             if self._beside is not None:
                 await end(self._beside)
 
-    def _limit(self) -> None:
-        """Begin the group's deadline. A COUNT needs none, as its own one is a little earlier."""
-        if self._scope is not None:
-            self._scope.reschedule(self._started + self._options.timeouts.group)
-
     def _read_beside(self) -> None:
-        self._limit()
         self._beside = asyncio.create_task(self._read_instead())
 
     async def _read_instead(self) -> None:
@@ -331,7 +322,6 @@ class CountRequest:
         trial = None if known or len(answers) < 2 else trial_of(filters, answers)
         if trial is None:
             return
-        self._limit()
         seconds = min(PATIENCE_MOST, self._options.timeouts.count)
         try:
             verdict = trial.verdict(await self._answers(trial.questions, seconds))
