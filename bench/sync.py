@@ -31,7 +31,6 @@ from bench.sync_sides import (
     SHARE,
     Sides,
     check,
-    load,
     notes,
     on_relay,
     our_client,
@@ -46,7 +45,7 @@ from nostr_client.negentropy.reconcile import Initiator, Responder
 from nostr_client.negentropy.storage import seal_columns
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.sync.direction import Direction
-from tests.peers.servers import local_relay
+from tests.peers.servers import load, local_relay
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

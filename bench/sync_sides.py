@@ -9,8 +9,6 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-import aiohttp
-
 from bench import dataset
 from bench.fresh import Spent
 from nostr_client.codecs import kinds
@@ -88,23 +86,6 @@ async def varied(count: int) -> Sides:
 def _is_kept(event: Any) -> bool:
     names = {tag[0] for tag in event.tags}
     return event.kind not in _UNEQUAL and names.isdisjoint({"-", "expiration"})
-
-
-async def load(url: str, events: Sequence[VerifiedEvent]) -> None:
-    """Publish events to a relay, and wait until it has accepted all."""
-    async with aiohttp.ClientSession() as session, session.ws_connect(url) as socket:
-
-        async def send() -> None:
-            for one in events:
-                await socket.send_str(f'["EVENT",{one.event.to_json()}]')
-
-        sending = asyncio.create_task(send())
-        left = len(events)
-        while left:
-            answer = (await socket.receive(timeout=60)).data
-            check('"OK"' not in answer or ",true," in answer, f"the relay: {answer}")
-            left -= '"OK"' in answer
-        await sending
 
 
 async def on_relay(url: str, question: Filter) -> int:

@@ -8,7 +8,6 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING
 
-import aiohttp
 import pytest
 
 from nostr_client.client import NostrClient
@@ -18,7 +17,7 @@ from nostr_client.codecs.keys import KeySigner
 from nostr_client.network.relay import Relay
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.sync.options import SyncOptions
-from tests.peers.servers import local_relay
+from tests.peers.servers import load, local_relay
 from tests.proxy import CountingProxy
 from tests.running import nostr_client, start
 
@@ -42,21 +41,6 @@ def made(count: int) -> list[VerifiedEvent]:
         )
         for n in range(count)
     ]
-
-
-async def load(url: str, events: Sequence[VerifiedEvent]) -> None:
-    """Hand events to a relay, as fast as it takes them."""
-    async with aiohttp.ClientSession() as session, session.ws_connect(url) as socket:
-
-        async def send() -> None:
-            for one in events:
-                await socket.send_str(f'["EVENT",{one.event.to_json()}]')
-
-        sending = asyncio.create_task(send())
-        left = len(events)
-        while left:
-            left -= '"OK"' in (await socket.receive(timeout=30)).data
-        await sending
 
 
 async def texts_at(url: str, count: int) -> set[str]:

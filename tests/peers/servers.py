@@ -12,10 +12,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import aiohttp
+
 from tests.peers.install import environment
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
+
+    from nostr_client.codecs.keys import VerifiedEvent
 
 HERE = Path(__file__).parent
 START_SECONDS = 45
@@ -38,6 +42,24 @@ async def python_nostr_relay(folder: Path, *, writer: str = "") -> AsyncIterator
     flags = [writer] if writer else []
     async with serving(python, HERE / "run_nostr_relay.py", str(folder), *flags) as url:
         yield url
+
+
+async def load(url: str, events: Sequence[VerifiedEvent]) -> None:
+    """Publish events to a relay, as fast as it takes them, and wait until it has accepted all."""
+    async with aiohttp.ClientSession() as session, session.ws_connect(url) as socket:
+
+        async def send() -> None:
+            for one in events:
+                await socket.send_str(f'["EVENT",{one.event.to_json()}]')
+
+        sending = asyncio.create_task(send())
+        left = len(events)
+        while left:
+            answer = (await socket.receive(timeout=60)).data
+            if '"OK"' in answer:
+                assert ",true," in answer, answer
+                left -= 1
+        await sending
 
 
 @asynccontextmanager
