@@ -125,12 +125,13 @@ def tags(card: Mapping[str, Any], name: str) -> list[list[str]]:
 
 
 async def ran(agent: Running) -> schema.Assertions:
-    """The result of one more run."""
+    """The result of one more run, which begins after this."""
     before = (await agent.client.assertions()).ran_at
     await agent.client.run_assertions()
 
     async def done() -> bool:
-        return (await agent.client.assertions()).ran_at != before
+        found = await agent.client.assertions()
+        return not found.running and found.ran_at != before
 
     await eventually(done)
     return await agent.client.assertions()
