@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import msgspec
 
 from nostr_client.codecs.event import Event
+from nostr_client.codecs.filters import Filter
 from nostr_client.errors import InvalidEvent, InvalidInput
 from nostr_client.network.ingest import Flow, Ingest, IngestOptions, Skip
 from nostr_client.network.verifier import ThreadVerifier
@@ -74,6 +75,8 @@ class ImportStore(Protocol):
 
     async def held(self, ids: Sequence[str]) -> set[str]: ...
 
+    async def query(self, filters: Sequence[Filter]) -> list[Event]: ...
+
 
 class ImportReport(msgspec.Struct):
     """Counts of a file's events by result, and of its invalid lines.
@@ -130,10 +133,14 @@ async def import_jsonl(
 
 @asynccontextmanager
 async def _ingest(store: ImportStore) -> AsyncIterator[Ingest]:
-    """Open an ingest whose verifier remembers nothing, because a file seldom repeats an event."""
+    """Open an ingest whose verifier remembers nothing, because a file seldom repeats an event.
+
+    A store that has no event holds nothing of the file, and is not asked about each event of it.
+    """
+    held = store.held if await store.query([Filter(limit=1)]) else None
     verifier = ThreadVerifier(chunk=CHUNK, workers=THREADS, remember=0)
     try:
-        async with Ingest(store, _options(), verifier=verifier, known=store.held) as ingest:
+        async with Ingest(store, _options(), verifier=verifier, known=held) as ingest:
             yield ingest
     finally:
         await verifier.close()
