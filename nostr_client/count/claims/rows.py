@@ -114,13 +114,13 @@ def remember(
 
     `new_day`: the relays whose answers of long ago are removed, once a day.
     """
+    note_periods(conn, q, claims)
     _end_earlier(conn, q, [r for r, claim in claims if is_answer(claim)])
     conn.executemany(_UPSERT, [(q, r, is_answer(claim), *_row(claim)) for r, claim in claims])
     packed = [(q, r, pack(members)) for r, claim in claims if (members := _members(claim))]
     if packed:
         conn.executemany("INSERT OR REPLACE INTO claim_members VALUES (?, ?, ?)", packed)
     note_answers(conn, q, claims, new_day)
-    note_periods(conn, q, claims)
 
 
 def _end_earlier(conn: sqlite3.Connection, q: int, answered: Sequence[int]) -> None:
