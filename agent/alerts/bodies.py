@@ -2,6 +2,7 @@
 
 The text is one line, that of a digest has several. Each service reads some characters of it as its
 markup; those are escaped as its documentation says, so that the name of a watch stays what it is.
+A text ends below the limit of its service, and says what it leaves out.
 
 Sources: https://docs.ntfy.sh/publish/,
 https://api.slack.com/messaging/webhooks and https://api.slack.com/reference/surfaces/formatting,
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import html
 import re
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
@@ -50,13 +52,53 @@ MOST_LISTED: Final = 20
 MOST_CHANGED: Final = 200
 """Watches that changed, of the JSON of a digest."""
 
-_DIGEST_BYTES: Final = 3_500
-"""Bytes of a digest's text: ntfy makes a file of a message above 4,096 bytes."""
-
 _LINE: Final = 300
 """Characters of one line of a digest's text."""
 
 _MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]()#+!|~>-])")
+
+
+class TextLimit(NamedTuple):
+    """The largest text that a service shows as a message, and how the service measures a text.
+
+    `size` of a text is the sum of the sizes of its characters.
+    """
+
+    most: int
+    size: Callable[[str], int]
+
+    def cut(self, text: str) -> str:
+        """Return the text; of one that is too large as much as fits, with an ellipsis."""
+        if self.size(text) <= self.most:
+            return text
+        ends = accumulate(map(self.size, text), initial=self.size("…"))
+        return f"{text[: sum(end <= self.most for end in ends) - 1]}…"
+
+    def fitting(self, lines: Sequence[str], command: str) -> str:
+        """Return the first lines that fit, how many more there are, and how to read these."""
+        lines = [clip(line, _LINE) for line in lines]
+        ends = [*accumulate(self.size(line) + 1 for line in lines)]
+        if not ends or ends[-1] - 1 <= self.most:
+            return "\n".join(lines)
+        room = self.most - self.size(_left_out(len(lines), command))
+        shown = sum(end <= room for end in ends)
+        return "\n".join([*lines[:shown], _left_out(len(lines) - shown, command)])
+
+
+def _left_out(number: int, command: str) -> str:
+    return f"and {plural(number, 'more line')}: {command}"
+
+
+def _markdown(text: str) -> str:
+    """Return a text whose characters Markdown does not read as its marks."""
+    return _MARKDOWN.sub(r"\\\1", text)
+
+
+MESSAGE: Final = TextLimit(3_500, lambda text: len(text.encode()))
+"""ntfy makes a file of a message above 4,096 bytes; the others show more."""
+
+DISCORD: Final = TextLimit(2_000, lambda text: len(_markdown(text).encode("utf-16-le")) // 2)
+"""Discord refuses a longer content, and a mark takes two of its characters."""
 
 
 class AlertBody(NamedTuple):
@@ -126,18 +168,21 @@ def body_of(crossing: Alert, form: BodyFormat = "json") -> AlertBody:
     """What a receiver of this form gets."""
     if form == "json":
         return _json(_content(crossing))
-    return _SERVICES[form](text_of(crossing))
+    return _SERVICES[form](text_of(crossing, DISCORD if form == "discord" else MESSAGE))
 
 
-def text_of(crossing: Alert) -> str:
+def text_of(crossing: Alert, limit: TextLimit = MESSAGE) -> str:
     """One line for people, such as `followers: 1,548 distinct authors, +14 in 2h (from 1,534);
     > 1000`.
 
     The newest people behind it follow, by name with the key, or by key. A digest has several lines.
     """
-    watch = crossing.of
-    if isinstance(watch, Digest):
-        return "\n".join(_fitting(watch.summary, watch.command))
+    if isinstance(crossing.of, Digest):
+        return limit.fitting(crossing.of.summary, crossing.of.command)
+    return limit.cut(_line_of(crossing, crossing.of))
+
+
+def _line_of(crossing: Alert, watch: WatchState | Covered) -> str:
     if isinstance(watch, Covered):
         return f"{_words(watch)}; {crossing.when}"
     unit = (watch.unit or "").replace("_", " ")
@@ -154,19 +199,6 @@ def _change(crossing: Alert) -> str:
         return ""
     moved = f"{change:+,}" if change else "no change"
     return f", {moved} in {age(crossing.at - before.at)} (from {before.value:,})"
-
-
-def _fitting(lines: Sequence[str], command: str) -> list[str]:
-    """Return the first lines that fit into a message, how many more there are, and how to read
-    these."""
-    found: list[str] = []
-    room = _DIGEST_BYTES
-    for n, line in enumerate(clip(line, _LINE) for line in lines):
-        room -= len(line.encode()) + 1
-        if room < 0:
-            return [*found, f"and {plural(len(lines) - n, 'more line')}: {command}"]
-        found.append(line)
-    return found
 
 
 def _words(one: Covered) -> str:
@@ -257,9 +289,8 @@ def _matrix(text: str) -> AlertBody:
 
 
 def _discord(text: str) -> AlertBody:
-    """Content is Markdown of 2,000 characters at most; it mentions no user."""
-    content = _MARKDOWN.sub(r"\\\1", text)[:2000]
-    return _json({"content": content, "allowed_mentions": {"parse": []}})
+    """Content is Markdown; it mentions no user."""
+    return _json({"content": _markdown(text), "allowed_mentions": {"parse": []}})
 
 
 _SERVICES: Final[dict[str, Callable[[str], AlertBody]]] = {

@@ -227,7 +227,8 @@ def opened(paths: Sequence[Path]) -> Iterator[EventFiles]:
     """Yield the events of files as lines, one file after the other. "-" is stdin.
 
     A folder stands for its Parquet files. Reading raises InvalidInput if a file is damaged. Opening
-    raises OSError, InvalidInput, and MissingExtra if a file needs pyarrow.
+    raises OSError, InvalidInput for a form that is not read, and MissingExtra if a file needs
+    pyarrow.
     """
     with ExitStack() as files:
         yield EventFiles([_opened(path, files) for one in paths for path in _within(one)])
@@ -258,7 +259,7 @@ def _opened(path: Path, files: ExitStack) -> _OpenFile:
         return _piped(sys.stdin.buffer, files)
     file = files.enter_context(path.open("rb"))
     if not file.seekable():
-        return _OpenFile(unpacked(cast("IO[bytes]", file)), None, _at_start)
+        return _piped(cast("IO[bytes]", file), files)
     form, size = _begun_form(file), path.stat().st_size
     if form == "parquet":
         return _of_rows(size, _parquet_lines(path), lambda: parquet_rows(path, "Parquet"))
@@ -282,11 +283,11 @@ def _begun_form(file: IO[bytes]) -> Form | None:
 
 
 def _piped(stream: IO[bytes], files: ExitStack) -> _OpenFile:
-    """Return the lines of stdin; pyarrow and SQLite read a temporary copy of it."""
+    """Return the lines of a pipe; pyarrow and SQLite read a temporary copy of it."""
     if _begun_form(stream) in (None, "gzip"):
         return _OpenFile(unpacked(stream), None, _at_start)
     folder = files.enter_context(TemporaryDirectory(prefix="nostr-client-"))
-    copy = Path(folder) / "stdin"
+    copy = Path(folder) / "copy"
     with copy.open("wb") as out:
         shutil.copyfileobj(stream, out)
     return _opened(copy, files)

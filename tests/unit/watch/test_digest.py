@@ -12,7 +12,6 @@ from nostr_client.count.figures import LARGEST
 from nostr_client.count.merge import Claim, ClaimStatus, Method
 from nostr_client.count.remembering import asked_of
 from nostr_client.counters.shown import StreamMoves
-from nostr_client.sync.coverage_report import CoverageRun, RelayCoverage
 from nostr_client.watch import Watch, WatchRepository, digest_rows, people_rows, repository
 from nostr_client.watch.digest import (
     MOST_NAMED,
@@ -25,6 +24,7 @@ from nostr_client.watch.digest import (
 )
 from nostr_client.watch.history import Point
 from nostr_client.watch.people import People, Person
+from tests.agent.states import coverage_run
 from tests.worlds import TARGET, signer
 
 if TYPE_CHECKING:
@@ -212,23 +212,15 @@ async def test_people_who_are_not_named_are_counted(monkeypatch: pytest.MonkeyPa
     assert not any("more" in line for line in all_named.lines)
 
 
-def run_of(*shares: float | None) -> CoverageRun:
-    relays = tuple(
-        RelayCoverage(relay=f"wss://r{n}.example", share=share, kinds=())
-        for n, share in enumerate(shares)
-    )
-    return CoverageRun(at=7.0, author="", kinds=(), relays=relays)
-
-
 def test_a_coverage_below_its_line_and_one_that_is_not_known() -> None:
-    found = low_coverage("home", run_of(1.0, 0.98, 0.9499, None), 0.99)
+    found = low_coverage("home", coverage_run(1.0, 0.98, 0.9499, None), 0.99)
     assert found is not None
     assert found.lines == [
         "home: wss://r1.example has 98.0 %, below 99.0 %",
         "home: wss://r2.example has 94.9 %, below 99.0 %",
         "home: how much wss://r3.example has is not known",
     ]
-    assert low_coverage("home", run_of(1.0, 0.95)) is None
+    assert low_coverage("home", coverage_run(1.0, 0.95)) is None
     assert low_coverage("home", None) is None
     failed = low_coverage("home", None, why="the store is full")
     assert failed is not None
