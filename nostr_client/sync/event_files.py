@@ -256,10 +256,10 @@ def _within(path: Path) -> list[Path]:
 
 def _opened(path: Path, files: ExitStack) -> _OpenFile:
     if str(path) == "-":
-        return _piped(sys.stdin.buffer, files)
+        return _piped(_stdin(), files)
     file = files.enter_context(path.open("rb"))
     if not file.seekable():
-        return _piped(cast("IO[bytes]", file), files)
+        return _piped(_pipe(file.fileno(), str(path)), files)
     form, size = _begun_form(file), path.stat().st_size
     if form == "parquet":
         return _of_rows(size, _parquet_lines(path), lambda: parquet_rows(path, "Parquet"))
@@ -269,6 +269,24 @@ def _opened(path: Path, files: ExitStack) -> _OpenFile:
         lines = files.enter_context(unzstd(path, "zstd"))
         return _OpenFile(lines, size, cast("Decompressed", lines.raw).taken)
     return _OpenFile(unpacked(cast("IO[bytes]", file)), size, file.tell)
+
+
+def _stdin() -> IO[bytes]:
+    try:
+        return _pipe(sys.stdin.fileno(), "<stdin>")
+    except OSError:  # a test or a notebook has put another object in its place
+        return sys.stdin.buffer
+
+
+def _pipe(fd: int, name: str) -> IO[bytes]:
+    """Return a stream of a pipe that no exit waits for, although a thread may wait in a read of it.
+
+    To close a stream, or to end a process that has one of the standard streams, takes the lock that
+    a read holds.
+    """
+    raw = io.FileIO(fd, closefd=False)
+    raw.name = name
+    return cast("IO[bytes]", io.BufferedReader(raw))
 
 
 def _at_start() -> int:

@@ -17,6 +17,7 @@ from nostr_client.codecs.filters import Filter
 from nostr_client.errors import InvalidEvent, InvalidInput
 from nostr_client.network.ingest import Flow, Ingest, IngestOptions, Skip
 from nostr_client.network.verifier import ThreadVerifier
+from nostr_client.network.waiting import in_own_thread
 from nostr_client.store.base import SaveOutcome, SaveStatus
 from nostr_client.store.event_lines import CUT_OFF, Lines, OpenArrays, parse_event_line, read_lines
 
@@ -118,7 +119,7 @@ async def import_jsonl(
     with ThreadPoolExecutor(THREADS, thread_name_prefix="import") as threads:
         async with _ingest(store) as ingest:
             flow = Flow(ingest)
-            while chunks := await loop.run_in_executor(threads, source.take, THREADS):
+            while chunks := await in_own_thread(partial(source.take, THREADS)):
                 jobs = [loop.run_in_executor(threads, parse_lines, chunk) for chunk in chunks]
                 parsed = [one for part in await asyncio.gather(*jobs) for one in part]
                 found = tally.read(chunks, parsed)
