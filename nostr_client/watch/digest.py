@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, get_args
 
 import msgspec
 
-from nostr_client.codecs.display import minute, percent, plural, said
+from nostr_client.codecs.display import minute, percent, plural, said, unit_noun
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.counters.shown import StreamMoves
 from nostr_client.sync.coverage_report import Share
@@ -293,8 +293,7 @@ def acts_of(people: Sequence[Person]) -> dict[str, int]:
 def _number(one: WatchDigest) -> str:
     if one.now is None:
         return "not known yet"
-    unit = "events" if one.now.unit == "events" else "distinct authors"
-    return said(one.now.figure, unit)
+    return said(one.now.figure, unit_noun(one.now.unit))
 
 
 def _change(one: WatchDigest) -> str:

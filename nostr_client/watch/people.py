@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from nostr_client.codecs import nip19
-from nostr_client.codecs.display import plural, said
+from nostr_client.codecs.display import said, sats
 from nostr_client.codecs.profiles import is_address, person
 from nostr_client.count.figures import Figure
 
@@ -111,7 +111,7 @@ class Person(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         if self.wiped:
             return f"unfollowed: the list was wiped, {self.keys_before:,} to {self.keys:,}"
         if self.act == "zapped" and self.amount is not None:
-            return f"zapped {plural(self.amount // 1000, 'sat')} (claimed)"
+            return f"zapped {sats(self.amount)} (claimed)"
         if self.act == "follows":
             return "follows, since when is not known"
         return self.act
@@ -137,7 +137,7 @@ class People(msgspec.Struct, frozen=True, kw_only=True):
         """How many more there are by no name, in words; "" if there is nobody else."""
         if self.unnamed is None or self.unnamed.high == 0:
             return ""
-        return f"without names, from registers alone: {said(self.unnamed, 'other people')}"
+        return f"without names, from registers alone: {said(self.unnamed, 'other person', 'other people')}"
 
 
 class Fact(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from nostr_client.codecs.display import plural
 from tui import format
 from tui.widgets.columns import Column
 from tui.widgets.grid import Cell
@@ -58,7 +59,7 @@ def whole(one: Person) -> str:
     ]
     if one.keys is not None:
         before = "" if one.keys_before is None else f", {one.keys_before:,} before"
-        lines.append(f"The newer list names {one.keys:,} keys{before}")
+        lines.append(f"The newer list names {plural(one.keys, 'key')}{before}")
     return "\n".join(map(format.plain, lines))
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from nostr_client.counters import rules
+from nostr_client.codecs.display import plural
 from nostr_client.counters.config import SourceConfig, StreamConfig, TransformConfig
 from nostr_client.counters.subjects import check_patterns, is_subject
 from nostr_client.errors import InvalidInput
@@ -153,6 +154,6 @@ def full_note(entry: Entry) -> str | None:
         return None
     entries = sum(len(subjects) for subjects in entry.sources.values())
     return (
-        f"the source map of {entry.subject} holds {entries:,} entries and {used:.0%} of 64 KB,"
+        f"the source map of {entry.subject} holds {plural(entries, 'entry', 'entries')} and {used:.0%} of 64 KB,"
         " where its source stalls: sum up groups of agents in tiers before that"
     )
