@@ -138,7 +138,7 @@ async def test_nothing_is_destroyed_by_one_key(api: Served, agent: Recorded) -> 
 
 async def test_read_only_changes_nothing_and_offers_nothing(api: Served, agent: Recorded) -> None:
     async with driving(api.api.url, read_only=True) as tui:
-        await tui.press("a", "r", "x")
+        await tui.press("a", "r", "D")
         assert "only reads" in tui.text()
         assert len(tui.app.screen_stack) == 1
         assert "Add" not in tui.app.screen.query_one(Keys).names
@@ -153,7 +153,7 @@ async def test_a_token_that_only_reads_offers_nothing_else(api: Served, agent: R
     """Not by the word of --read-only: by what the agent says of the token."""
     async with driving(lambda: (api.api.url, READ_TOKEN)) as tui:
         await tui.until(lambda: tui.app.read_only)
-        await tui.press("a", "r", "x")
+        await tui.press("a", "r", "D")
         assert "Add" not in tui.app.screen.query_one(Keys).names
         assert "only reads" in tui.text()
     assert agent.asked == []
@@ -262,7 +262,7 @@ async def test_what_is_left_out_is_not_called_trusted(
         await tui.until(lambda: "Tests are not applied: you trust this relay" in tui.text())
         assert "No test" not in tui.text()
         await tui.press("escape")
-        await tui.press("e")
+        await tui.press("x")
         await tui.until(lambda: why() == "by you")
         told = [one.message for one in tui.app._notifications]
         assert any("but excluded until you take it back (e)" in one for one in told), told
@@ -270,7 +270,7 @@ async def test_what_is_left_out_is_not_called_trusted(
 
 async def test_recount_exclude_trust_and_remove(api: Served, agent: Recorded) -> None:
     async with driving(api.api.url) as tui:
-        await tui.press("r", "enter", "e")
+        await tui.press("r", "enter", "x")
         await tui.until(lambda: "counting without wss://nos.lol" in tui.text())
         await tui.until(lambda: " by you" in tui.text())
         assert agent.watch_map["fiatjaf-followers"].spec.excluded == ("wss://nos.lol",)
@@ -278,9 +278,9 @@ async def test_recount_exclude_trust_and_remove(api: Served, agent: Recorded) ->
         await tui.press("t")
         await tui.until(lambda: "trusted by you" in tui.text())
         tui.grid("#claims").point(world.NOS)
-        await tui.press("e")
+        await tui.press("x")
         await tui.until(lambda: "counting again with" in tui.text())
-        await tui.press("x", "y")
+        await tui.press("D", "y")
         await tui.until(lambda: tui.app.page_name == "overview")
         await tui.until(lambda: "fiatjaf-followers" not in tui.grid("#watches").keys)
     assert [what for what, _ in agent.asked] == [
@@ -347,14 +347,14 @@ async def test_syncs_run_stop_come_and_go(api: Served, agent: Recorded) -> None:
     async with driving(api.api.url) as tui:
         await tui.press("3", "r")
         await tui.until(lambda: "running mine" in tui.text())
-        await tui.press("c", "y")
+        await tui.press("X", "y")
         await tui.until(lambda: "stopped mine" in tui.text())
         await tui.press("a")
         await tui.type('dms {"kinds":[4]}')
         await tui.press("enter")
         await tui.until(lambda: "dms" in tui.grid("#syncs").keys)
         tui.grid("#syncs").point("old")
-        await tui.press("x", "y")
+        await tui.press("D", "y")
         await tui.until(lambda: "old" not in tui.grid("#syncs").keys)
     assert agent.asked == [
         ("run_sync", "mine"),
@@ -381,7 +381,7 @@ async def test_counters_by_pattern_stream_recount_add_and_reset(
         await tui.type("2")
         await tui.press("enter")
         await tui.until(lambda: "events.1 is 52115" in tui.text())
-        await tui.press("x", "y")
+        await tui.press("D", "y")
         await tui.until(lambda: "events.1 begins again from zero" in tui.text())
         await tui.press("n")
         await tui.until(lambda: "stream VOTES" in tui.text())
@@ -503,7 +503,7 @@ async def test_the_bulk_rebuild_is_begun_checked_mended_and_stopped(
     api: Served, agent: Recorded
 ) -> None:
     async with driving(api.api.url) as tui:
-        await tui.press("b", "r", "c", "x")
+        await tui.press("b", "r", "c", "X")
         await tui.until(lambda: len(agent.asked) == 3)
         await tui.press("R")
         await tui.until(lambda: "Repair what differs" in tui.text())

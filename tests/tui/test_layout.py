@@ -146,7 +146,7 @@ async def test_panels_columns_and_groups_are_there_again(
     async with driving(api.api.url, settings=path) as tui:
         await tui.app.perform("panels", ["people", "counters"])
         await tui.app.perform("columns", ["bar"])
-        await tui.app.perform("group", ["author"])
+        await tui.app.perform("group", ["person"])
         await tui.settled()
         assert "Counters ─" not in tui.text()
         await tui.app.perform("panels", ["nothing"])
@@ -156,7 +156,7 @@ async def test_panels_columns_and_groups_are_there_again(
     async with driving(api.api.url, settings=path) as tui:
         assert "People:" not in tui.text()
         assert "Interval" not in tui.text()
-        assert "by author" in tui.text()
+        assert "by person" in tui.text()
         await tui.press("P", "j", "space", "enter")
         await tui.until(lambda: "People:" in tui.text())
     assert load(path).panels == ("plot", "people", "alerts", "relays", "syncs")
@@ -187,6 +187,7 @@ def test_a_group_loses_no_watch_and_invents_none(
         ("changed today", {"fiatjaf-followers", "launch-reactions", "launch-reposts"}),
         ("unsure", {"thread-replies", "new-one"}),
         ("failing", {"fiatjaf-followers", "new-one"}),
+        ("with warnings", {"fiatjaf-followers"}),
     ],
 )
 def test_states(state: str, names: set[str]) -> None:
@@ -199,7 +200,9 @@ async def test_states_groups_and_marks_by_their_keys(api: Served, agent: Recorde
     async with driving(api.api.url) as tui:
         await tui.press("f", "f")
         await tui.until(lambda: "unsure: 2 of 6 watches" in tui.text())
-        await tui.press("f", "f", "o", "o", "o")
+        await tui.press("f", "f")
+        await tui.until(lambda: "with warnings: 1 of 6 watches" in tui.text())
+        await tui.press("f", "o", "o", "o")
         await tui.until(lambda: "all: 6 of 6 watches, by query" in tui.text())
         grid = tui.grid("#watches")
         assert grid.keys[0] == f"{HEAD}followers"
@@ -212,7 +215,7 @@ async def test_states_groups_and_marks_by_their_keys(api: Served, agent: Recorde
         assert grid.chosen == {"fiatjaf-followers", "launch-reactions"}
         await tui.press("r")
         await tui.until(lambda: "asking the relays of 2 watches" in tui.text())
-        await tui.press("x", "y")
+        await tui.press("D", "y")
         await tui.until(lambda: "removed 2 watches" in tui.text())
         await tui.press("A")
         assert len(grid.chosen) == 4
@@ -242,7 +245,7 @@ async def test_a_panel_counts_alerts_and_not_lines(api: Served, agent: Recorded)
             rows = panels.draw("alerts", tui.app, 30, height).plain.splitlines()
             shown = sum("warning" in row for row in rows)
             assert len(rows) <= height
-            assert (f"and {9 - shown} more" in rows) == (shown < 9)
+            assert (f"and {9 - shown} more: press !" in rows) == (shown < 9)
 
 
 @pytest.mark.parametrize("more", [0, 40])
@@ -257,8 +260,10 @@ async def test_people_without_room_are_not_nobody(more: int, api: Served, agent:
             shown = len(re.findall(r"(?m)^ *\d+[smhd] ", said))
             assert "nobody" not in said
             if shown:
-                assert said.endswith(f"and {total - shown} more") == (shown < total)
-        assert draw(40).plain.endswith(f"and {more} more") == bool(more)
+                text = f"and {total - shown} more: press Enter, then p"
+                assert " ".join(said.split()).endswith(text) == (shown < total)
+        text = f"and {more} more: press Enter, then p"
+        assert " ".join(draw(40).plain.split()).endswith(text) == bool(more)
 
 
 async def test_nobody_is_said_only_after_a_relay_answered(api: Served, agent: Recorded) -> None:

@@ -61,6 +61,14 @@ LEGENDS: Final = {
 }
 """What the colours of each page mean; the texts beside them say the same without colours."""
 
+_PRECISION: Final = (
+    ("claimed", "relays say this number, and nothing proves it"),
+    ("at least", "a lower bound: something may be missing"),
+    ("±3%", "an estimate: 95 times in 100 the true number is that close"),
+)
+WORDS: Final = {"overview": _PRECISION, "watch": _PRECISION}
+"""What the words and signs of a page mean that say how far a number can be trusted."""
+
 COLOURS: Final = {"success": "green", "warning": "yellow", "error": "red"}
 
 HINT = "type to search; arrows and Enter run it; Esc leaves"
@@ -145,12 +153,14 @@ class Help(ModalScreen[str]):
 
 
 def legend(page: str) -> Content:
-    """Return what the colours of a page mean, a colour on each line."""
-    return Content("\n").join(
+    """Return what the colours and the words of a page mean, each on a line."""
+    lines = [
         Content.from_markup(f"[$text-{tone}]$colour[/]  $meaning", colour=name, meaning=meaning)
         for tone, meaning in LEGENDS.get(page, ())
-        for name in (f"{COLOURS[tone]:6}",)
-    )
+        for name in (f"{COLOURS[tone]:8}",)
+    ]
+    lines += [Content(f"{word:8}  {meaning}") for word, meaning in WORDS.get(page, ())]
+    return Content("\n").join(lines)
 
 
 def _where(one: Action) -> str:

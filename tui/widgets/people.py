@@ -63,7 +63,7 @@ def whole(one: Person) -> str:
     return "\n".join(map(format.plain, lines))
 
 
-def beyond(found: People) -> str:
-    """What a list of people does not show; "" where it shows all."""
-    more = [f"and {found.more:,} more"] if found.more else []
+def beyond(found: People, way: str) -> str:
+    """What a list of people does not show, and the way to see it; "" where it shows all."""
+    more = [f"and {found.more:,} more: {way}"] if found.more else []
     return ", ".join([*more, *([found.nameless] if found.nameless else [])])
