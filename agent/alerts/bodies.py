@@ -143,8 +143,9 @@ def text_of(crossing: Alert) -> str:
     noun = unit_noun(watch.unit)
     number = "no number" if watch.figure is None else number_of(watch.figure, noun)
     why = "a relay's claim is not believed" if crossing.when == LIES else crossing.when
-    who = f"; {newest_names(crossing.people, _MOST_PEOPLE)}" if crossing.people else ""
-    return f"{watch.spec.name}: {number}{_change(crossing)}; {why}{who}"
+    name, people = watch.spec.name, crossing.people
+    who = f"; {newest_names(people, _MOST_PEOPLE, name)}" if people else ""
+    return f"{name}: {number}{_change(crossing)}; {why}{who}"
 
 
 def _change(crossing: Alert) -> str:

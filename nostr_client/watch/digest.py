@@ -89,7 +89,9 @@ class WatchDigest(msgspec.Struct, frozen=True, kw_only=True):
             acts = (f"{n:,} {_ACTS.get(act, act)}" for act, n in self.acts.items())
             found.append("; ".join(acts))
         found += [f"{person.who}: {person.what}" for person in self.people]
-        found += [f"and {plural(self.more, 'more person', 'more people')}"] if self.more else []
+        if self.more:
+            more = plural(self.more, "more person", "more people")
+            found.append(f"and {more}: nostr-client watch people {self.name} --since {self.since}")
         found += [f"{url} answers now, and did not then" for url in self.came]
         return found + [f"{url} answers no longer" for url in self.went]
 

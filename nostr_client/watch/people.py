@@ -289,11 +289,14 @@ def _is_link(one: Person) -> bool:
     return one.name is not None and is_address(one.name)
 
 
-def newest_names(people: Sequence[Person], most: int) -> str:
-    """Return the newest people as one line, such as `Alice (npub1…) followed; and 4 more`.
+def newest_names(people: Sequence[Person], most: int, watch: str) -> str:
+    """Return the newest people of a watch as one line, such as `Alice (npub1…) followed`.
+
+    Of more than `most` it has how many others there are, and the command that names them.
 
     The line goes to programs that make links and mentions: whose name would be one is shown by key.
     """
     shown = [f"{one.short if _is_link(one) else one.who} {one.what}" for one in people[:most]]
     left = len(people) - len(shown)
-    return "; ".join([*shown, *([f"and {left:,} more"] if left else [])])
+    more = [f"and {left:,} more: nostr-client watch people {watch}"] if left else []
+    return "; ".join([*shown, *more])
