@@ -10,7 +10,7 @@ from agent.api import schema
 from nostr_client.assertions.report import AssertedStatus
 from nostr_client.codecs import nip19
 from nostr_client.codecs.profiles import names_of
-from nostr_client.count.queries import target_of
+from nostr_client.count import queries
 from nostr_client.store.rows import EVENT_TABLES
 from nostr_client.watch import people_rows, repository
 from nostr_client.watch.definition import shown
@@ -117,16 +117,13 @@ def person_of(conn: sqlite3.Connection, query: Query) -> schema.WatchPerson | No
 
     The author of an event is known by the stored event, or as a link in the target says.
     """
-    authors = {key for one in query.filters for key in one.authors or ()}
-    target = target_of(query)
-    pubkey = authors.pop() if len(authors) == 1 else target.author
-    is_claimed = target.event_id is not None and pubkey == target.author
-    if target.event_id is not None:
+    pubkey, target, is_claimed = queries.person_of(query), queries.target_of(query), False
+    if pubkey is None and target.event_id is not None:
         sql = f"SELECT u.pubkey FROM {EVENT_TABLES} WHERE e.id = ?"
         row = conn.execute(sql, (bytes.fromhex(target.event_id),)).fetchone()
-        pubkey, is_claimed = (row[0].hex(), False) if row is not None else (pubkey, is_claimed)
-    if pubkey is None or len(pubkey) != 64 or pubkey.strip("0123456789abcdef"):
-        return None  # a tag may have any value
+        pubkey, is_claimed = (target.author, True) if row is None else (row[0].hex(), False)
+    if pubkey is None:
+        return None
     names = names_of(people_rows.profiles(conn, [bytes.fromhex(pubkey)]))
     return schema.WatchPerson(pubkey=pubkey, name=names.get(pubkey), claimed=is_claimed)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
+from textual.binding import Binding
 from textual.events import Key
 from textual.widgets import Button, Input, OptionList
 
@@ -14,6 +16,7 @@ from tests.tui import world
 from tests.tui.backend import READ_TOKEN
 from tests.tui.driving import NAMES, SIZES, Driver, driving
 from tui.actions import ACTIONS, BY_NAME
+from tui.dialogs.claim import ClaimDetail
 from tui.dialogs.palette import Commands
 from tui.pages.log import LEVELS
 from tui.widgets.frame import Keys
@@ -71,6 +74,26 @@ def test_no_key_means_two_things_on_a_page() -> None:
     for page in PAGES:
         keys = [key for a in ACTIONS if a.on(page) for key in a.keys.split(",")]
         assert len(keys) == len(set(keys)), page
+
+
+TAKES_AWAY = {"exclude": "x", "remove": "D", "reset": "D", "cancel": "X"}
+"""The last word of a command that takes something away, and the key of all such commands."""
+
+
+def test_a_key_that_takes_something_away_does_the_same_on_every_page_and_nothing_else() -> None:
+    for action in ACTIONS:
+        keys = {*action.keys.split(",")} & {"x", "X", "D", "delete"}
+        verb = action.name.split()[-1]
+        wanted = {TAKES_AWAY[verb]} if verb in TAKES_AWAY else set()
+        assert keys - {"delete"} == wanted, action.name
+        assert ("delete" in keys) == (TAKES_AWAY.get(verb) == "D"), action.name
+
+
+def test_a_key_of_a_relays_dialog_is_that_of_the_page() -> None:
+    for one in ClaimDetail.BINDINGS:
+        assert isinstance(one, Binding)
+        chosen = re.fullmatch(r"choose\('(watch \w+)'\)", one.action)
+        assert chosen is None or one.key in BY_NAME[chosen[1]].keys.split(",")
 
 
 async def test_every_action_is_in_the_palette(api: Served, agent: Recorded) -> None:
@@ -265,7 +288,7 @@ async def test_what_is_left_out_is_not_called_trusted(
         await tui.press("x")
         await tui.until(lambda: why() == "by you")
         told = [one.message for one in tui.app._notifications]
-        assert any("but excluded until you take it back (e)" in one for one in told), told
+        assert any("but excluded until you take it back (x)" in one for one in told), told
 
 
 async def test_recount_exclude_trust_and_remove(api: Served, agent: Recorded) -> None:

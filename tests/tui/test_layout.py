@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -13,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.api import schema
+from nostr_client.codecs import nip19
+from nostr_client.watch.definition import Watch
 from tests.tui import world
 from tests.tui.driving import ALL_SIZES, driving
 from tui.pages import overview, panels
@@ -24,7 +26,17 @@ from tui.pages.layout import (
     placing,
     watch_tables,
 )
-from tui.pages.watch_rows import GROUPS, HEAD, SORTS, STATES, groups_of, has_state, listed, rows_of
+from tui.pages.watch_rows import (
+    GROUPS,
+    HEAD,
+    NOBODY,
+    SORTS,
+    STATES,
+    groups_of,
+    has_state,
+    listed,
+    rows_of,
+)
 from tui.settings import TuiSettings, load, save
 
 if TYPE_CHECKING:
@@ -194,6 +206,46 @@ def test_states(state: str, names: set[str]) -> None:
     found = {one.spec.name for one in listed(world.WATCHES, state=state)}
     assert names <= found
     assert "thread-replies" not in found or state == "unsure"
+
+
+ADA = nip19.PublicKey("ab" * 32)
+PEOPLE_OF = {
+    "followers": {"query": "followers", "target": ADA.encode()},
+    "followers-hex": {"query": "followers", "target": ADA.pubkey},
+    "zaps": {"query": "zaps", "target": nip19.Profile(ADA.pubkey).encode()},
+    "replies": {"query": "replies", "target": nip19.Address(30023, ADA.pubkey, "x").encode()},
+    "by": {"filters": ({"kinds": [1], "authors": [ADA.pubkey]},)},
+    "named": {"filters": ({"kinds": [1], "#p": [ADA.pubkey]},)},
+}
+
+
+def about(name: str, person: schema.WatchPerson | None = None, **spec: Any) -> schema.WatchState:
+    one = world.watch(name, "followers", None)
+    return msgspec.structs.replace(one, spec=Watch(name=name, **spec), person=person)
+
+
+def test_every_kind_of_watch_that_has_a_person_is_grouped_by_it() -> None:
+    watches = [about(name, **spec) for name, spec in PEOPLE_OF.items()]
+    note = about("note", query="reactions", target="cd" * 32)
+    groups = groups_of([*watches, note], "person")
+    assert groups == {HEAD + ADA.encode(): list(PEOPLE_OF), HEAD + NOBODY: ["note"]}
+
+
+def test_a_person_has_the_name_that_the_agent_knows_and_is_no_one_else() -> None:
+    ada, other = (schema.WatchPerson(pubkey=key * 32, name="Ada") for key in ("ab", "ba"))
+    claimed = msgspec.structs.replace(ada, claimed=True)
+    watches = [
+        about("followers", ada, query="followers", target=ADA.encode()),
+        about("note", ada, query="reactions", target="cd" * 32),
+        about("other", other, query="reactions", target="ef" * 32),
+        about("linked", claimed, query="reactions", target="ff" * 32),
+    ]
+    groups = groups_of(watches, "person")
+    assert list(groups.values()) == [["followers", "note"], ["other"], ["linked"]]
+    heads = [head.removeprefix(HEAD) for head in groups]
+    assert heads[0] == f"Ada ({ADA.encode()})"
+    assert heads[1].startswith("Ada (npub1")
+    assert heads[2] == f"Ada ({ADA.encode()}), as links say"
 
 
 async def test_states_groups_and_marks_by_their_keys(api: Served, agent: Recorded) -> None:
