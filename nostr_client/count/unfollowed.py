@@ -111,8 +111,10 @@ def without_unfollowed(query: Query, claims: Sequence[Claim]) -> dict[str, Claim
     by_relay = {claim.relay: claim for claim in claims}
     unknown: dict[str, frozenset[bytes]] = {}
     for url, one in kept.items():
-        asked, why = by_relay[url].retracted.asked or frozenset(), _unasked_why(by_relay[url])
-        unknown[why] = unknown.get(why, frozenset()) | (everybody - one.authors - asked)
+        asked = by_relay[url].retracted.asked or frozenset()
+        if missing := everybody - one.authors - asked:
+            why = _unasked_why(by_relay[url])
+            unknown[why] = unknown.get(why, frozenset()) | missing
     return {url: _corrected(by_relay[url], query, one, unknown) for url, one in kept.items()}
 
 
