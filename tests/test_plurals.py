@@ -23,7 +23,8 @@ SOURCES = sorted(
     path for package in ("nostr_client", "agent", "tui") for path in (ROOT / package).rglob("*.py")
 )
 NOUNS = re.compile(
-    r" (more |other |distinct |new )?(keys|sats|people|registers|clients|reactions|entries|seconds|minutes|hours|days|relays|events|ids|frames|receipts|authors|windows|rounds"
+    r" (more |other |distinct |new )?(keys|sats|people|registers|clients|reactions|entries"
+    r"|seconds|minutes|hours|days|relays|events|ids|frames|receipts|authors|windows|rounds"
     r"|requests|messages|watches|syncs|tasks|rows|points|lines|counters|wallets|problems"
     r"|differences|filters)\b"
 )

@@ -175,7 +175,7 @@ def second_lines(
 
 
 def _why_at_least(result: CountResult) -> list[str]:
-    """Return the relays whose events were not all read now, which makes the number a lower bound."""
+    """Return the relays whose events were not all read now: so the number is a lower bound."""
     noted = [one for one in result.relays if one.note] if result.lower_bound else []
     lines = [f"at least: {clip(one.relay, 60)}: {one.note}" for one in noted[:MOST_NOTED]]
     if more := noted[MOST_NOTED:]:

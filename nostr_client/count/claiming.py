@@ -35,7 +35,7 @@ NO_TARGET = (
     "zaps: the event was not found, so whom its zaps pay is not known: ask a relay that has it"
 )
 MERGED_ELSEWHERE = (
-    "count: it adds up the answers of other relays, so it does not count: ask those relays"
+    "count: it is merged from other relays' answers, so it does not count: ask those relays"
 )
 MAYBE_PEOPLE = (
     "count: it equals the estimate of its registers, so it may count authors and not events"
@@ -157,7 +157,7 @@ def claim_of(relay: str, query: Query, outcome: RelayOutcome) -> Claim:
         return _failed(msgspec.structs.replace(base, retracted=Retracted()), outcome, _MERGED)
     if outcome.partly_named is not None:
         named = plural(outcome.partly_named, "event")
-        base = base.warned(f"ids: it names only {named} by NIP-77 and has more, so its events are read")
+        base = base.warned(f"ids: it names only {named} by NIP-77, and has more: they are read")
     if outcome.listing is not None:
         return _from_ids(base, outcome, counted, outcome.listing)
     merged = counted.registers is not None and query.by_registers and not query.reads
@@ -232,7 +232,7 @@ def _several(query: Query, answers: list[CountAnswer]) -> _Counted:
     if sketches and query.offset is None and not query.is_zaps:
         warnings = (*warnings, NOT_MERGED)
     if low != high:
-        warnings = (*warnings, f"count: it counts each filter alone, so all of them together are {low:,} to {high:,}")
+        warnings = (*warnings, f"count: it counts each filter alone, so it has {low:,} to {high:,}")
     return _Counted(
         count=low,
         high=high if low != high else None,
@@ -319,7 +319,8 @@ def _unread(base: Claim, outcome: RelayOutcome, counted: _Counted, found: Events
     doubt."""
     if found.error is not None:
         return _from_count(base.warned(f"read: {_why(found.error)}"), outcome, counted)
-    claim = _from_count(base.warned("read: it sent none of the events that it counts"), outcome, counted)
+    base = base.warned("read: it sent none of the events that it counts")
+    claim = _from_count(base, outcome, counted)
     nothing = Reading(authors=frozenset(), events=frozenset(), complete=False)
     return msgspec.structs.replace(claim, reading=nothing)
 
@@ -348,8 +349,8 @@ def _read(
         )
         if query.needs_target and number:
             return _unattributed(claim)
-        text = f"count: it says {reported:,}, but it sent {plural(number, 'event')}, which count"
-        return claim.warned(text) if differs else claim
+        sent = plural(number, "event")
+        return claim.warned(f"count: it says {reported:,}, but it sent {sent}") if differs else claim
     if found.error is not None:
         claim = claim.warned(f"read: {_why(found.error)}")
     if query.needs_target:

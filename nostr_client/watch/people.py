@@ -137,7 +137,8 @@ class People(msgspec.Struct, frozen=True, kw_only=True):
         """How many more there are by no name, in words; "" if there is nobody else."""
         if self.unnamed is None or self.unnamed.high == 0:
             return ""
-        return f"without names, from registers alone: {said(self.unnamed, 'other person', 'other people')}"
+        others = said(self.unnamed, "other person", "other people")
+        return f"without names, from registers alone: {others}"
 
 
 class Fact(NamedTuple):

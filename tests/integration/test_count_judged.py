@@ -267,7 +267,8 @@ async def test_lists_that_cannot_be_compared_make_the_number_not_exact() -> None
     (text,) = (one for one in result.relays[0].warnings if "could not be compared" in one)
     assert text == (
         "followers: the newest lists of 3 authors could not be compared"
-        f" ({two.url}: no EOSE before the deadline), so they may have unfollowed: the number is not exact"
+        f" ({two.url}: no EOSE before the deadline), so they may have unfollowed:"
+        " the number is not exact"
     )
 
 

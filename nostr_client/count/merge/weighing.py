@@ -111,7 +111,7 @@ def _registers_verdict(
     gain = core.gain(claim.registers)
     if gain <= MAX_GAIN:
         return odd, mined
-    text = f"hll: it alone adds {gain:.0%} to the people of most relays: it has more, or makes them up"
+    text = f"hll: it alone adds {gain:.0%} to the people of most relays: more, or made up"
     return ((*odd, text), mined) if core.saturated else (odd, (*mined, text))
 
 

@@ -94,7 +94,8 @@ async def test_a_watch_has_the_person_whom_it_is_about(tmp_path: Path) -> None:
         for name in [*questions, *questions]:  # a name comes after the number
             await looked(agent, name)
         found = [
-            (await agent.until(lambda one: bool(one.person and one.person.name), name)).person for name in "fr"
+            (await agent.until(lambda one: bool(one.person and one.person.name), name)).person
+            for name in "fr"
         ]
         nobody = await agent.until(lambda one: one.updated_at is not None, "n")
     assert found == [

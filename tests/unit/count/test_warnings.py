@@ -23,7 +23,9 @@ COUNT = Path(__file__).parents[3] / "nostr_client" / "count"
 TEXT = re.compile(r"(count|read|ids|hll|zaps|followers|search): ")
 """How a warning begins: with the part of the answer that it is about."""
 
-OURS = re.compile(r"\b(held|bare|void|word|incomplete|stalled|sketch)\b|what is|\(p = |: a lower bound$")
+OURS = re.compile(
+    r"\b(held|bare|void|word|incomplete|stalled|sketch)\b|what is|\(p = |: a lower bound$"
+)
 """Words of this code, and ends that leave open why."""
 
 KEY = "11" * 32
