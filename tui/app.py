@@ -442,7 +442,9 @@ class TallyApp(App[None]):
         """
         if not await self.link.until_known():
             raise NetworkError(self.link.why_not)
-        while self.waiting:
+        while True:
+            if not self.waiting:
+                return
             await asyncio.sleep(KEYS_LOOK_S)
 
     async def look_at_counters(self) -> None:

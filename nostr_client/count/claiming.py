@@ -350,7 +350,9 @@ def _read(
         if query.needs_target and number:
             return _unattributed(claim)
         sent = plural(number, "event")
-        return claim.warned(f"count: it says {reported:,}, but it sent {sent}") if differs else claim
+        return (
+            claim.warned(f"count: it says {reported:,}, but it sent {sent}") if differs else claim
+        )
     if found.error is not None:
         claim = claim.warned(f"read: {_why(found.error)}")
     if query.needs_target:

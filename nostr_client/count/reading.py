@@ -320,7 +320,7 @@ class EventReader:
             warnings.append(f"read: {frames} could not be read, so events may be missing")
         if mark is not None and mark.holes:
             dense = plural(len(mark.holes), "second has", "seconds have")
-            warnings.append(f"read: {dense} more events than it sends, so some may be missing")
+            warnings.append(f"read: {dense} too many events for one page, so some may be missing")
         if self._round is not None and self._round.stalled:
             warnings.append(f"read: {self._round.stalled}, so events may be missing")
         return warnings

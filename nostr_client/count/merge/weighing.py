@@ -198,7 +198,7 @@ def _events_verdict(
         people = sketches.estimate(claim.registers)
     if people is None or not too_many_events(claim.count or 0, people, _ratios(claims, claim)):
         return None
-    return f"events of {roughly(people)} authors, which is far from what other relays say"
+    return f"events, far from other relays for authors who are {roughly(people)}"
 
 
 def _outlandish(count: int, claims: Sequence[Claim], claim: Claim) -> str | None:

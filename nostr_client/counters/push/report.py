@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from nostr_client.counters import rules
 from nostr_client.codecs.display import plural
+from nostr_client.counters import rules
 from nostr_client.counters.config import SourceConfig, StreamConfig, TransformConfig
 from nostr_client.counters.subjects import check_patterns, is_subject
 from nostr_client.errors import InvalidInput

@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from nostr_client import Claim, ClaimStatus
-from nostr_client.count.merge import Method, Proven, Reading, merge_claims
-from nostr_client.count.result import CountResult
 from nostr_client.cli.count import second_lines
+from nostr_client.count.merge import Method, Proven, Reading, merge_claims
 from nostr_client.count.queries import followers
+from nostr_client.count.result import CountResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
