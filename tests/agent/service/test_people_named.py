@@ -78,19 +78,21 @@ class Mute(Behaviour):
 
 async def test_a_watch_has_the_person_whom_it_is_about(tmp_path: Path) -> None:
     """Of a question about an event, its author as the stored event proves."""
-    note = signer(2).sign_now(EventTemplate(kind=1, content="hi", created_at=9)).event
-    relays_profile = profile(1, "Ann")
+    note, bo = (
+        signer(2).sign_now(EventTemplate(kind=kind, content=text, created_at=9))
+        for kind, text in ((1, "hi"), (0, '{"name":"Bo"}'))
+    )
     npub = PublicKey(signer(1).pubkey).encode()
-    questions = {"f": ("followers", npub), "r": ("reactions", note.id), "n": ("reactions", NOTE)}
+    questions = {"f": ("followers", npub), "r": ("reactions", note.event.id), "n": ("reactions", NOTE)}
     watches = "".join(
         f'[[watches]]\nname = "{name}"\nquery = "{query}"\ntarget = "{target}"\n'
         for name, (query, target) in questions.items()
     )
     async with (
-        FaultyRelay(events=[relays_profile]) as relay,
+        FaultyRelay(events=[profile(1, "Ann")]) as relay,
         an_agent(tmp_path, [relay.url], watches) as agent,
     ):
-        await agent.service.agent.parts.store.save([profile(2, "Bo"), note])
+        await agent.service.agent.parts.store.save([bo, note])
         for name in [*questions, *questions]:  # a name comes after the number
             await looked(agent, name)
         found = [
