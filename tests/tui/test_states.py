@@ -82,7 +82,8 @@ async def test_while_it_connects_it_says_so_and_a_key_waits(api: Served, agent: 
             await tui.press("1", "r")
             assert not tui.app.messages
             reachable.set()
-            await tui.until(lambda: "asking the 6 relays of fiatjaf-followers" in tui.text())
+            await tui.until(lambda: bool(tui.app.messages))
+            assert tui.app.messages[0].endswith("asking the 6 relays of fiatjaf-followers")
             assert agent.asked == [("recount", "fiatjaf-followers")]
     finally:
         reachable.set()

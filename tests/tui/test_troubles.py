@@ -56,8 +56,8 @@ def test_a_cause_of_many_watches_is_one_line() -> None:
     ]
     same = [other, *(_named(other, name) for name in ("b", "c", "d", "e"))]
     assert of_all(same, RELAYS, most=2) == [
-        "gone.example.org fails in 5 watches (other, b and 3 more): no answer: connection refused",
         "5 watches (other, b and 3 more): no relay",
+        "gone.example.org fails in 5 watches (other, b and 3 more): no answer: connection refused",
     ]
 
 

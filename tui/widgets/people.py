@@ -66,4 +66,4 @@ def whole(one: Person) -> str:
 def beyond(found: People, way: str) -> str:
     """What a list of people does not show, and the way to see it; "" where it shows all."""
     more = [f"and {found.more:,} more: {way}"] if found.more else []
-    return ", ".join([*more, *([found.nameless] if found.nameless else [])])
+    return "; ".join([*more, *([found.nameless] if found.nameless else [])])

@@ -83,7 +83,11 @@ async def test_a_watch_has_the_person_whom_it_is_about(tmp_path: Path) -> None:
         for kind, text in ((1, "hi"), (0, '{"name":"Bo"}'))
     )
     npub = PublicKey(signer(1).pubkey).encode()
-    questions = {"f": ("followers", npub), "r": ("reactions", note.event.id), "n": ("reactions", NOTE)}
+    questions = {
+        "f": ("followers", npub),
+        "r": ("reactions", note.event.id),
+        "n": ("reactions", NOTE),
+    }
     watches = "".join(
         f'[[watches]]\nname = "{name}"\nquery = "{query}"\ntarget = "{target}"\n'
         for name, (query, target) in questions.items()
