@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
 from agent.api.address import reach
 from agent.api.schema import Delta, StreamEnd
-from agent.commands.options import load_config
+from agent.commands.options import config_option, load_config
 from nostr_client.cli.entry import FAILURE, OK, USAGE, CommandGroup, run_async
 from nostr_client.cli.output import follow_option, json_option, print_json
-from nostr_client.cli.parameters import UserPath
 from nostr_client.cli.place import api_option, token_option
 from nostr_client.codecs.display import age, moment, plural
 from nostr_client.errors import InvalidInput, clip
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
+    from pathlib import Path
 
     from agent.api import schema
     from agent.api.client import AgentClient
@@ -30,16 +29,6 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
-
-
-_agent_option = click.option(
-    "--config",
-    "-c",
-    metavar="FILE",
-    type=UserPath(path_type=Path),
-    help="Ask the agent of this configuration: its api.listen and token. Default: the running"
-    " agent, the first one of several.",
-)
 
 
 def agent_options(command: F) -> F:
@@ -55,7 +44,7 @@ def agent_options(command: F) -> F:
             api, token_file = _of_config(config, token_file)
         return command(*args, api=api, token_file=token_file, **given)
 
-    return cast("F", _agent_option(api_option(token_option(with_agent))))
+    return cast("F", config_option(api_option(token_option(with_agent))))
 
 
 def _of_config(config: Path, given: Path | None) -> tuple[str, Path]:
