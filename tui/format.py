@@ -100,7 +100,7 @@ def certainty(figure: Figure | None, glyphs: Glyphs = UNICODE) -> str:
     if figure is None:
         return ""
     if display.as_said(figure):
-        return "as said"
+        return "claimed"
     if figure.exact:
         return "exact"
     if figure.lower_bound or figure.high is None:

@@ -21,7 +21,7 @@ import msgspec
 
 from agent.alerts.conditions import LIES, Sample
 from agent.api.schema import WatchState
-from nostr_client.codecs.display import age, percent, plural, said
+from nostr_client.codecs.display import age, percent, plural, said, unit_noun
 from nostr_client.errors import clip
 from nostr_client.watch.digest import Digest
 from nostr_client.watch.people import newest_names
@@ -185,11 +185,12 @@ def text_of(crossing: Alert, limit: TextLimit = MESSAGE) -> str:
 def _line_of(crossing: Alert, watch: WatchState | Covered) -> str:
     if isinstance(watch, Covered):
         return f"{_words(watch)}; {crossing.when}"
-    unit = (watch.unit or "").replace("_", " ")
-    number = "no number" if watch.figure is None else number_of(watch.figure, unit)
+    noun = unit_noun(watch.unit)
+    number = "no number" if watch.figure is None else number_of(watch.figure, noun)
     why = "a relay's claim is not believed" if crossing.when == LIES else crossing.when
-    who = f"; {newest_names(crossing.people, _MOST_PEOPLE)}" if crossing.people else ""
-    return f"{watch.spec.name}: {number}{_change(crossing)}; {why}{who}"
+    name, people = watch.spec.name, crossing.people
+    who = f"; {newest_names(people, _MOST_PEOPLE, name)}" if people else ""
+    return f"{name}: {number}{_change(crossing)}; {why}{who}"
 
 
 def _change(crossing: Alert) -> str:
@@ -217,9 +218,9 @@ def _words(one: Covered) -> str:
 
 
 def number_of(figure: Figure, noun: str = "") -> str:
-    """A number, what it counts, and how far it can be trusted."""
+    """A number, what it counts (`noun` is that of one), and how far it can be trusted."""
     if figure.exact and not figure.as_said:
-        return f"{figure.value:,} {noun}".rstrip()
+        return plural(figure.value, noun) if noun else f"{figure.value:,}"
     return said(figure, noun)
 
 

@@ -151,6 +151,19 @@ class Reloaded(ResponseBody, frozen=True):
     mistakes: tuple[str, ...] = ()
 
 
+class WatchPerson(ResponseBody, frozen=True):
+    """The person whom a watch is about.
+
+    - `pubkey`: key of the person, in hex.
+    - `name`: name in the stored profile. A name is no proof of identity.
+    - `claimed`: true if only the link in the watch's target says whose event it is.
+    """
+
+    pubkey: str
+    name: str | None = None
+    claimed: bool = False
+
+
 class WatchState(ResponseBody, frozen=True):
     """A watch and its current number.
 
@@ -166,6 +179,8 @@ class WatchState(ResponseBody, frozen=True):
     - `failing`: relays without an answer.
     - `within`: the number among the people in a web of trust.
     - `asserted`: numbers that the watch's providers assert (NIP-85). They are not part of `figure`.
+    - `person`: whom the watch is about: the person in the question, or the author of the event in
+      it. It is null until the first number, and if nobody is known.
     """
 
     spec: Watch
@@ -183,6 +198,7 @@ class WatchState(ResponseBody, frozen=True):
     failing: tuple[str, ...] = ()
     within: Within | None = None
     asserted: tuple[Asserted, ...] = ()
+    person: WatchPerson | None = None
 
 
 class Watches(ResponseBody, frozen=True):

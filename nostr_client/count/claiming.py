@@ -30,11 +30,20 @@ if TYPE_CHECKING:
     from nostr_client.count.merge import Listing
     from nostr_client.count.queries import Query
 
-WEAK_ZERO = "count: a bare zero, which some relays answer when they refuse"
-NO_TARGET = "zaps: the event was not found, so the receivers of its zaps are unknown"
-MERGED_ELSEWHERE = "count: merged from the answers of other relays, so it is no relay's own"
-MAYBE_PEOPLE = "count: what its registers estimate, so perhaps distinct authors and not events"
-NOT_MERGED = "hll: not used, as relays disagree about the place it is made from"
+WEAK_ZERO = "count: it answers 0 and nothing else, as some relays do to refuse: it proves nothing"
+NO_TARGET = (
+    "zaps: the event was not found, so whom its zaps pay is not known: ask a relay that has it"
+)
+MERGED_ELSEWHERE = (
+    "count: it is merged from other relays' answers, so it does not count: ask those relays"
+)
+MAYBE_PEOPLE = (
+    "count: it equals the estimate of its registers, so it may count authors and not events"
+)
+NOT_MERGED = (
+    "hll: its registers are not used, because relays make them differently for this question"
+)
+_LIST_CUT = "ids: its list was cut at the budget of {}, so it may have more: raise the budget"
 _REASON = 160
 _MERGED = ProtocolError(MERGED_ELSEWHERE)
 
@@ -148,7 +157,7 @@ def claim_of(relay: str, query: Query, outcome: RelayOutcome) -> Claim:
         return _failed(msgspec.structs.replace(base, retracted=Retracted()), outcome, _MERGED)
     if outcome.partly_named is not None:
         named = plural(outcome.partly_named, "event")
-        base = base.warned(f"ids: NIP-77 names only {named}, and more exist")
+        base = base.warned(f"ids: it names only {named} by NIP-77, and has more: they are read")
     if outcome.listing is not None:
         return _from_ids(base, outcome, counted, outcome.listing)
     merged = counted.registers is not None and query.by_registers and not query.reads
@@ -223,7 +232,7 @@ def _several(query: Query, answers: list[CountAnswer]) -> _Counted:
     if sketches and query.offset is None and not query.is_zaps:
         warnings = (*warnings, NOT_MERGED)
     if low != high:
-        warnings = (*warnings, f"count: several filters, counted one by one: {low} to {high}")
+        warnings = (*warnings, f"count: it counts each filter alone, so it has {low:,} to {high:,}")
     return _Counted(
         count=low,
         high=high if low != high else None,
@@ -279,11 +288,11 @@ def _from_ids(base: Claim, outcome: RelayOutcome, counted: _Counted, listing: Li
     )
     reported = None if counted.approximate or counted.high is not None else counted.count
     if not listing.complete:
-        claim = claim.warned(f"ids: the list ended at the budget of {number}: a lower bound")
+        claim = claim.warned(_LIST_CUT.format(plural(number, "id")))
         more = max(number, counted.count or 0)
         claim = msgspec.structs.replace(claim, count=more, limited=True)
     elif reported is not None and reported != number:
-        claim = claim.warned(f"count: the relay says {reported}")
+        claim = claim.warned(f"count: it says {reported:,}, but it names {plural(number, 'id')}")
     return claim.warned(f"count: {_why(outcome.count_error)}") if outcome.count_error else claim
 
 
@@ -310,7 +319,8 @@ def _unread(base: Claim, outcome: RelayOutcome, counted: _Counted, found: Events
     doubt."""
     if found.error is not None:
         return _from_count(base.warned(f"read: {_why(found.error)}"), outcome, counted)
-    claim = _from_count(base.warned("read: no event came"), outcome, counted)
+    base = base.warned("read: it sent none of the events that it counts")
+    claim = _from_count(base, outcome, counted)
     nothing = Reading(authors=frozenset(), events=frozenset(), complete=False)
     return msgspec.structs.replace(claim, reading=nothing)
 
@@ -339,7 +349,10 @@ def _read(
         )
         if query.needs_target and number:
             return _unattributed(claim)
-        return claim.warned(f"count: the relay says {reported}") if differs else claim
+        sent = plural(number, "event")
+        return (
+            claim.warned(f"count: it says {reported:,}, but it sent {sent}") if differs else claim
+        )
     if found.error is not None:
         claim = claim.warned(f"read: {_why(found.error)}")
     if query.needs_target:

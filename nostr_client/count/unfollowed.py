@@ -18,7 +18,7 @@ from nostr_client.codecs.display import plural
 from nostr_client.codecs.event import nip01_order
 from nostr_client.codecs.filters import Filter
 from nostr_client.count.merge import Retracted
-from nostr_client.errors import RelayError
+from nostr_client.errors import RelayError, clip
 from nostr_client.network.waiting import task_group
 
 if TYPE_CHECKING:
@@ -36,7 +36,16 @@ BATCH: Final = 50
 MOST: Final = 1_000
 """Authors asked of one relay: beyond it a number is not exact. Lists have some 30 kB each."""
 
-NOT_ASKED: Final = "followers: the newest lists of {} could not be compared"
+NOT_COMPARED: Final = (
+    "followers: the newest lists of {} could not be compared ({}), so they may have unfollowed:"
+    " the number is not exact"
+)
+
+_REASON: Final = 160
+"""Characters of what one relay answered."""
+
+_MOST_NAMED: Final = 2
+"""Relays of a warning."""
 
 
 def is_compared(query: Query) -> bool:
@@ -81,6 +90,7 @@ async def compare_lists(
             lists=known,
             asked=frozenset(authors - lacking.unknown[url] - unsure),
             suspects=frozenset(suspects),
+            unasked_why=lacking.why.get(url) or givers.first_why(authors),
         )
         for url, authors in missing.items()
     }
@@ -99,10 +109,18 @@ def without_unfollowed(query: Query, claims: Sequence[Claim]) -> dict[str, Claim
     kept = {url: _kept(one, left) for url, one in read.items()}
     everybody = frozenset[bytes]().union(*(one.authors for one in kept.values()))
     by_relay = {claim.relay: claim for claim in claims}
-    unknown: set[bytes] = set()
+    unknown: dict[str, frozenset[bytes]] = {}
     for url, one in kept.items():
-        unknown |= everybody - one.authors - (by_relay[url].retracted.asked or frozenset())
+        asked = by_relay[url].retracted.asked or frozenset()
+        if missing := everybody - one.authors - asked:
+            why = _unasked_why(by_relay[url])
+            unknown[why] = unknown.get(why, frozenset()) | missing
     return {url: _corrected(by_relay[url], query, one, unknown) for url, one in kept.items()}
+
+
+def _unasked_why(claim: Claim) -> str:
+    """Return why a relay did not give the newest lists of some authors, with its name."""
+    return claim.retracted.unasked_why or f"{clip(claim.relay)}: not asked for them yet"
 
 
 def readings(claims: Mapping[str, Claim]) -> dict[str, Reading]:
@@ -128,10 +146,15 @@ def _kept(reading: Reading, left: Mapping[bytes, bytes]) -> Reading:
     return msgspec.structs.replace(reading, authors=authors, events=reading.events - ids)
 
 
-def _corrected(claim: Claim, query: Query, kept: Reading, unknown: set[bytes]) -> Claim:
+def _corrected(
+    claim: Claim, query: Query, kept: Reading, unknown: Mapping[str, frozenset[bytes]]
+) -> Claim:
     """Return a claim with the rest of its reading; authors that were not compared may be gone as
-    well."""
-    doubted = len(unknown & kept.authors)
+    well.
+
+    `unknown`: these authors, by the reason.
+    """
+    doubted = len(kept.authors.intersection(frozenset[bytes]().union(*unknown.values())))
     if kept is not claim.reading:
         claim = msgspec.structs.replace(claim, count=len(kept.events))
         if claim.registers is not None and query.offset is not None:
@@ -140,16 +163,32 @@ def _corrected(claim: Claim, query: Query, kept: Reading, unknown: set[bytes]) -
     if doubted:
         share = max(kept.gone, doubted / len(kept.authors))
         kept = msgspec.structs.replace(kept, gone=share)
-        claim = claim.warned(NOT_ASKED.format(plural(doubted, "author")))
+        why = [text for text, authors in unknown.items() if authors & kept.authors]
+        more = [f"and {plural(len(why) - _MOST_NAMED, 'other relay')}"] if why[_MOST_NAMED:] else []
+        reasons = "; ".join([*why[:_MOST_NAMED], *more])
+        claim = claim.warned(NOT_COMPARED.format(plural(doubted, "author"), reasons))
     return msgspec.structs.replace(claim, reading=kept)
 
 
 class FetchedLists:
-    """What relays returned, by author, and by relay the authors about which one did not answer."""
+    """What relays returned, by author, and by relay the authors about which one did not answer.
+
+    `why`: by relay, what it answered instead, with its name.
+    """
 
     def __init__(self, urls: Iterable[str]) -> None:
         self.given: dict[bytes, list[Event]] = {}
         self.unknown: dict[str, set[bytes]] = {url: set() for url in urls}
+        self.why: dict[str, str] = {}
+
+    def lack(self, url: str, authors: Iterable[bytes], why: str) -> None:
+        """Note that a relay did not return the newest lists of these authors."""
+        self.unknown[url].update(authors)
+        self.why.setdefault(url, f"{clip(url)}: {why}")
+
+    def first_why(self, authors: Collection[bytes]) -> str:
+        """Return what a relay answered that did not return the list of one of these authors."""
+        return next((w for url, w in self.why.items() if self.unknown[url] & set(authors)), "")
 
 
 class NewestLists:
@@ -179,13 +218,15 @@ class NewestLists:
         async with task_group() as group:
             for url, authors in wanted.items():
                 if url not in self._relays:
-                    out.unknown[url].update(authors)
+                    if authors:
+                        out.lack(url, authors, "not asked now")
                 elif authors:
                     group.create_task(self._of_relay(self._relays[url], sorted(authors), out))
         return out
 
     async def _of_relay(self, relay: Relay, authors: Sequence[bytes], out: FetchedLists) -> None:
-        out.unknown[relay.url].update(authors[MOST:])
+        if authors[MOST:]:
+            out.lack(relay.url, authors[MOST:], f"asked for {MOST:,} of these lists at most")
         batches = [authors[n : n + BATCH] for n in range(0, min(len(authors), MOST), BATCH)]
         async with task_group() as group:
             for batch in batches:
@@ -196,11 +237,17 @@ class NewestLists:
         asked = Filter(kinds=self._asked.kinds, authors=keys)
         try:
             page = await relay.fetch([asked], self._seconds, budget=self._budget, partial=True)
-        except RelayError:
-            out.unknown[relay.url].update(authors)
+        except RelayError as error:
+            out.lack(relay.url, authors, _answer(error))
             return
         if not page.complete:
-            out.unknown[relay.url].update(authors)
+            why = "did not send all of them" if page.error is None else _answer(page.error)
+            out.lack(relay.url, authors, why)
         for one in page.events:
             if asked.matches(one.event):
                 out.given.setdefault(bytes.fromhex(one.event.pubkey), []).append(one.event)
+
+
+def _answer(error: RelayError) -> str:
+    text = str(error).removeprefix(f"{error.relay}: ")
+    return clip(text, _REASON)

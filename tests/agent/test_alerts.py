@@ -152,7 +152,7 @@ def test_a_text_names_the_newest_people_with_their_keys() -> None:
     crossing = Alert("id", state, "> 4", 10.0, people)
     text = text_of(crossing)
     assert text.startswith("w: 5 distinct authors; > 4; Ada (npub1")
-    assert text.endswith("followed; and 2 more")
+    assert text.endswith("followed; and 2 more: nostr-client watch people w")
     assert "Dan" not in text
     assert [one["name"] for one in json.loads(body_of(crossing).data)["people"]][:3] == [
         "Ada",

@@ -97,7 +97,7 @@ async def test_a_relay_that_counts_people_is_read_where_events_are_asked_for() -
     assert result.relays[0].method is Method.EVENTS
     alone = await counted(EVENTS, answerers()["people as a count"], read=False)
     assert (alone.exact, alone.lower_bound) == (False, True)
-    assert any("perhaps distinct authors" in text for text in alone.relays[0].warnings)
+    assert any("it may count authors and not events" in text for text in alone.relays[0].warnings)
 
 
 async def test_events_of_relays_with_registers_are_united() -> None:

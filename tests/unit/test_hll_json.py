@@ -19,7 +19,7 @@ FILE = load_cases("hll.json") or {}
 # The file's words for what is odd about an answer, and a part of ours.
 WARNINGS = {
     "bad length": "bad length",
-    "hll/count mismatch": "a count of 0 beside registers",
+    "hll/count mismatch": "it counts 0, but its registers are not empty",
 }
 SECTIONS = ("filters", "registers", "merges", "estimates", "wire")
 

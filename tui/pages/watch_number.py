@@ -9,7 +9,7 @@ from textual.content import Content
 from textual.widgets import Digits, Static
 
 from nostr_client.codecs import display
-from nostr_client.codecs.display import plural
+from nostr_client.codecs.display import noun_for, plural, unit_noun
 from tui import format
 from tui.glyphs import ASCII
 from tui.pages.troubles import number_of, troubles_of
@@ -103,7 +103,8 @@ class WatchNumber(Vertical):
 
     def _facts(self, one: WatchState) -> list[Content]:
         glyphs, now = self._host.glyphs, self._host.now()
-        unit = f" {one.unit}".replace("_", " ") if one.figure is not None and one.unit else ""
+        noun = unit_noun(one.unit)
+        unit = f" {noun_for(one.figure.value, noun)}" if one.figure is not None and noun else ""
         lines = [Content.from_markup("[b]$sure[/]$unit", sure=self._sure(one), unit=unit)]
         if interval := format.interval(one.figure, glyphs):
             lines.append(Content(interval))

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from nostr_client.codecs.display import moment
 from nostr_client.count.figures import ClaimSummary
 from nostr_client.count.figures import Figure as Figure
 
@@ -127,6 +128,7 @@ class Retracted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     deletions are requested, authors if newest lists are; None if it was not asked. `looked_for`:
     the relay was asked for the deletions of all its own events. `suspects`:
     authors of whom a relay has a list that does not match; whether it is the newest is not proven.
+    `unasked_why`: why newest lists are missing in `asked`, with the relay; "" if none is.
     """
 
     ids: frozenset[bytes] = frozenset()
@@ -134,6 +136,7 @@ class Retracted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     asked: frozenset[bytes] | None = None
     looked_for: bool = False
     suspects: frozenset[bytes] = frozenset()
+    unasked_why: str = ""
 
     @property
     def all_ids(self) -> frozenset[bytes]:
@@ -186,6 +189,21 @@ class Claim(ClaimSummary, frozen=True, kw_only=True, gc=False):
         how = "" if self.method is None else f" {self.method}"
         return f"<Claim {self.relay} {self.status}{how} count={self.count}>"
 
+    @property
+    def note(self) -> str | None:
+        """A text that says when all events were last read; None if that was now, or none were read.
+
+        It is no warning: until they are all read again, the number is at least theirs.
+        """
+        reading = self.reading
+        if reading is None or not reading.complete or reading.proven is Proven.MEMBERS:
+            return None
+        when = "earlier"
+        if reading.whole_at is not None:
+            when = moment(reading.whole_at, "%Y-%m-%d %H:%M UTC")
+        agrees = ", and its count agrees" if reading.proven is Proven.NUMBER else ""
+        return f"all of its events were read {when}, since then only new ones{agrees}"
+
     def warned(self, *warnings: str) -> Claim:
         """Return a copy with these warnings added. The copy has each warning once."""
         fresh = tuple(w for w in dict.fromkeys(warnings) if w not in self.warnings)
@@ -208,6 +226,7 @@ class Claim(ClaimSummary, frozen=True, kw_only=True, gc=False):
             "answered_at": self.answered_at,
             "latency_ms": self.latency_ms,
             "warnings": list(self.warnings),
+            "note": self.note,
         }
 
 

@@ -206,7 +206,7 @@ async def test_people_who_are_not_named_are_counted(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(people_rows, "read", lambda *_, **__: found)
     one = await digest_of(since=10, now=20)
     assert (len(one.people), one.more) == (MOST_NAMED, 32)
-    assert one.lines[-1] == "and 32 more people"
+    assert one.lines[-1] == f"and 32 more people: nostr-client watch people {one.name} --since 10"
     assert "and 32 more people" in Digest(since=0, until=60, watches=(one,)).summary[1]
     all_named = msgspec.structs.replace(one, more=0)
     assert not any("more" in line for line in all_named.lines)

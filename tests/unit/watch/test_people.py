@@ -359,7 +359,8 @@ async def test_the_store_adds_names_and_no_events_whose_relay_is_not_known() -> 
         "Ada\\x202e",
     )
     assert one.person.startswith("Ada\\x202e (npub1")
-    assert newest_names([one, one, one], 1) == f"{one.who} reacted; and 2 more"
+    more = "and 2 more: nostr-client watch people w"
+    assert newest_names([one, one, one], 1, "w") == f"{one.who} reacted; {more}"
 
 
 def _number(conn: sqlite3.Connection, query: count.Query) -> int:
