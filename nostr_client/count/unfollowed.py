@@ -150,6 +150,17 @@ class FetchedLists:
     def __init__(self, urls: Iterable[str]) -> None:
         self.given: dict[bytes, list[Event]] = {}
         self.unknown: dict[str, set[bytes]] = {url: set() for url in urls}
+        self._by_relay: dict[str, dict[bytes, Event]] = {url: {} for url in self.unknown}
+
+    def take(self, url: str, list_: Event) -> None:
+        """Add a list that a relay returned."""
+        author, newest = bytes.fromhex(list_.pubkey), self._by_relay[url]
+        self.given.setdefault(author, []).append(list_)
+        newest[author] = min(newest.get(author, list_), list_, key=nip01_order)
+
+    def newest_of(self, url: str) -> Mapping[bytes, Event]:
+        """Return the newest list of each author that a relay returned."""
+        return self._by_relay[url]
 
 
 class NewestLists:
@@ -203,4 +214,4 @@ class NewestLists:
             out.unknown[relay.url].update(authors)
         for one in page.events:
             if asked.matches(one.event):
-                out.given.setdefault(bytes.fromhex(one.event.pubkey), []).append(one.event)
+                out.take(relay.url, one.event)

@@ -305,17 +305,17 @@ class Engine:
         """Ask for the newest lists of those whom relays give no longer, if lists are counted."""
         if not is_compared(one.query) or self.worker.is_stopping:
             return
-        asked, people = asked_of(one.query), one.people
+        asked, people, believed = asked_of(one.query), one.people, one.believed
         lost = [
             claim
             for url, claim in claims.items()
-            if people.has_lost(url, claim, self._book.gone(asked, url))
+            if url in believed and people.has_lost(url, claim, self._book.gone(asked, url))
         ]
         if lost:
-            relays = {url: self.relay(url) for url in one.relays if url not in one.failing}
+            relays = {url: self.relay(url) for url in believed if url not in one.failing}
             now = self.clock.moment()
             await find_departures(
-                one.query, self._book, relays, self.options, people, lost, now.mono, now.wall
+                one.query, self._book, relays, self.options, people, lost, believed, now
             )
 
     def received(self, one: Watched, url: str, event: Event) -> None:
@@ -384,6 +384,7 @@ class Engine:
         is_whole, is_news, one.has_news = one.is_whole, one.has_news, False
         is_near, one.is_near = one.is_near, False
         result, now = await self.explain(name), self.clock.wall()
+        one.disbelieved = frozenset(map(normalize, result.merged.excluded))
         if is_whole and not one.asking:
             one.claims.clear()
         if is_whole and is_news and self._history is not None:

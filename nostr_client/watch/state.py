@@ -59,6 +59,8 @@ class Watched:
         """Relays whose newest attempt failed, and how."""
         self.answered: dict[str, float] = {}
         """When each relay was last asked with an answer, Unix seconds."""
+        self.disbelieved: frozenset[str] = frozenset()
+        """Relays whose claims the newest number excludes, by normalised URL."""
         self.launders: dict[str, str] = {}
         """Named relays that are our own merged numbers, as the user wrote them: never asked."""
         self.took: dict[str, float] = {}
@@ -74,6 +76,11 @@ class Watched:
     def counted(self) -> AbstractSet[str]:
         """The relays that count: all but those that the watch excludes."""
         return self.relays.keys() - self.watch.left_out
+
+    @property
+    def believed(self) -> AbstractSet[str]:
+        """The relays that count, without those that the newest number does not believe."""
+        return self.counted - self.disbelieved
 
     @property
     def answered_at(self) -> float | None:
