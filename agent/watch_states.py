@@ -49,7 +49,7 @@ class WatchStates:
                 before,
                 spec=spec,
                 origin=origin,
-                asked=len(one.relays) + len(one.launders),
+                asked=one.named,
                 warnings=self._all_warnings(one),
                 asserted=_of_providers(before.asserted, one.watch),
             )
@@ -69,7 +69,8 @@ class WatchStates:
 
     def _all_warnings(self, one: Watched) -> tuple[str, ...]:
         lacks = [text for text in (one.lack, one.no_web) if text]
-        return (*lacks, *self._warnings.get(one.watch.name, ()))
+        known = self._warnings.get(one.watch.name, ())
+        return tuple(dict.fromkeys((*lacks, *one.denials, *known)))
 
     async def take(self, merge: Merge) -> schema.WatchState | None:
         """The state of a watch after a merge; None if it was removed, or its question changed."""

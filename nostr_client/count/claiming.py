@@ -163,6 +163,11 @@ def merged_elsewhere(relay: str, at: float) -> Claim:
     return _failed(base, RelayOutcome(asked_at=at, merged=True), _MERGED)
 
 
+def not_asked(relay: str, why: str) -> Claim:
+    """Return the claim of a relay that this client does not ask."""
+    return Claim(relay=relay, status=ClaimStatus.HELD_BACK).warned(why)
+
+
 def _refusal(error: RelayError | None) -> bool:
     """Whether the relay itself refused; our own budget is not its word."""
     return isinstance(error, RelayRefused) and not isinstance(error, HeldBack)

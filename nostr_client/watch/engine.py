@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from nostr_client.codecs.relay_url import normalize
-from nostr_client.count.claiming import merged_elsewhere
+from nostr_client.count.claiming import merged_elsewhere, not_asked
 from nostr_client.count.claims import is_answer
 from nostr_client.count.queries import target_of
 from nostr_client.count.remembering import KEEP, asked_of
@@ -29,7 +29,7 @@ from nostr_client.watch.live import LiveListeners, LivePace
 from nostr_client.watch.recording import Recorder
 from nostr_client.watch.repository import point_of
 from nostr_client.watch.scheduler import Task
-from nostr_client.watch.state import NO_RELAY, Merge, Watched, WatchSet
+from nostr_client.watch.state import DENIED, NO_RELAY, Merge, Watched, WatchSet
 
 if TYPE_CHECKING:
     import sqlite3
@@ -167,16 +167,19 @@ class Engine:
         urls = watch.relays or (chosen.relays if chosen else self.wanted.default)
         self._pool.spell(urls)
         own = frozenset(map(normalize, self.wanted.merged_here))
-        out = own.union(map(normalize, self.wanted.denied))
-        relays = {url: self._spell(url) for url in map(normalize, urls) if url not in out}
-        launders = {url: self._spell(url) for url in map(normalize, watch.relays) if url in own}
+        out = frozenset(map(normalize, self.wanted.denied)) - own
+        relays = {url: self._spell(url) for url in map(normalize, urls) if url not in own | out}
+        launders, denied = (
+            {url: self._spell(url) for url in map(normalize, watch.relays) if url in never}
+            for never in (own, out)
+        )
         lack = "" if relays else (chosen.lack if chosen and chosen.lack else NO_RELAY)
         if before and before.watch == watch and before.relays == relays:
-            before.lack, before.launders = lack, launders
+            before.lack, before.launders, before.denied = lack, launders, denied
             return before
         query = self.wanted.questions.get(watch.name) or watch.question
         fresh = Watched(watch, query, relays, lack)
-        fresh.launders = launders
+        fresh.launders, fresh.denied = launders, denied
         if before is not None and before.question == fresh.question:
             fresh.go_on_from(before)
         return fresh
@@ -367,10 +370,11 @@ class Engine:
             left_out=watch.left_out,
             fresh=fresh,
         )
-        if one.launders:
+        if one.launders or one.denied:
             now = self.clock.wall()
-            invalid = (merged_elsewhere(url, now) for url in one.launders.values())
-            result = msgspec.structs.replace(result, relays=(*result.relays, *invalid))
+            never = [merged_elsewhere(url, now) for url in one.launders.values()]
+            never += [not_asked(url, DENIED) for url in one.denied.values()]
+            result = msgspec.structs.replace(result, relays=(*result.relays, *never))
         if one.within is None or instead is not None:  # that figure is of the watch's own relays
             return result
         return msgspec.structs.replace(result, within=one.within)

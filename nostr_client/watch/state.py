@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from nostr_client.watch.definition import Watch
 
 NO_RELAY: Final = "no relay to ask"
+DENIED: Final = "not asked: relays.denied names this relay"
 
 
 class Watched:
@@ -63,6 +64,8 @@ class Watched:
         """Relays whose claims the newest number excludes, by normalised URL."""
         self.launders: dict[str, str] = {}
         """Named relays that are our own merged numbers, as the user wrote them: never asked."""
+        self.denied: dict[str, str] = {}
+        """Named relays that the settings deny, as the user wrote them: never asked."""
         self.took: dict[str, float] = {}
         """How long that answer took, in seconds."""
         self.within: Within | None = None
@@ -71,6 +74,16 @@ class Watched:
         """Why there is no such figure; empty if there is one, or none is wanted."""
         self.is_near = False
         """Whether that figure is newer than the newest merge."""
+
+    @property
+    def named(self) -> int:
+        """How many relays it has: those to ask, and those that it names in vain."""
+        return len(self.relays) + len(self.launders) + len(self.denied)
+
+    @property
+    def denials(self) -> tuple[str, ...]:
+        """A warning for each relay that it names and that the settings deny."""
+        return tuple(f"{url}: {DENIED}" for url in self.denied.values())
 
     @property
     def counted(self) -> AbstractSet[str]:
@@ -140,8 +153,8 @@ class WatchSet(NamedTuple):
     """What an engine keeps fresh: watches by name, and the relays of those that name none.
 
     `default`: relays of watches that name none, until `finder` has found those of the target's
-    author (NIP-65); without a finder, always. `denied`: relays that are never asked. `merged_here`:
-    URLs at which this process gives its own merged numbers; never asked, and invalid if a watch
+    author (NIP-65); without a finder, always. `denied`: relays that are never asked; a watch that
+    names one says so. `merged_here`: URLs at which this process gives its own merged numbers; never asked, and invalid if a watch
     names one. `questions`: by name, the question if it is not the watch's own.
     """
 

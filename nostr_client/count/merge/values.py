@@ -20,7 +20,8 @@ class ClaimStatus(StrEnum):
     REFUSED = "refused"
     """The relay refused the request."""
     HELD_BACK = "held_back"
-    """The client's own budget for the relay was spent, so the client did not ask."""
+    """The client did not ask, because its own budget for the relay was spent, or its settings deny
+    the relay."""
     AUTH_REQUIRED = "auth_required"
     """The relay requires AUTH (NIP-42)."""
     UNSUPPORTED = "unsupported"
