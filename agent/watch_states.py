@@ -9,8 +9,9 @@ import msgspec
 from agent.api import schema
 from nostr_client.assertions.report import AssertedStatus
 from nostr_client.codecs import nip19
-from nostr_client.watch import repository
 from nostr_client.watch.definition import shown
+from nostr_client.watch.moved import Moved, moved
+from nostr_client.watch.points import point_of
 from nostr_client.watch.state import warnings_of
 
 if TYPE_CHECKING:
@@ -75,11 +76,14 @@ class WatchStates:
     async def take(self, merge: Merge) -> schema.WatchState | None:
         """The state of a watch after a merge; None if it was removed, or its question changed."""
         name, result, now = merge.watched.watch.name, merge.result, merge.at
-        merged, moved = result.merged.figure, repository.Moved({}, ())
+        merged, how_far = result.merged.figure, Moved({}, ())
         figure = None if merged is None else merged.storable
-        if figure is not None:
-            value = figure.value
-            moved = await self._database.read(lambda c: repository.moved(c, name, value, now))
+        point = point_of(int(now), result)
+        if point is not None:
+            query, relays = merge.watched.query, merge.believed
+            how_far = await self._database.read(
+                lambda conn: moved(conn, name, query, point, relays=relays)
+            )
         one = self._watches().get(name)
         if one is None or one.question != merge.watched.question:
             return None
@@ -92,9 +96,9 @@ class WatchStates:
             answered_at=one.answered_at,
             answered=result.answered,
             warnings=self._all_warnings(one),
-            changes=moved.changes,
-            spark=moved.spark,
-            since=moved.since,
+            changes=how_far.changes,
+            spark=how_far.spark,
+            since=how_far.since,
             failing=tuple(sorted({*one.failing, *one.launders})),
             within=result.within,
         )

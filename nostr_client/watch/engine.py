@@ -26,8 +26,8 @@ from nostr_client.network.waiting import task_group
 from nostr_client.watch import repository
 from nostr_client.watch.departures import find_departures
 from nostr_client.watch.live import LiveListeners, LivePace
+from nostr_client.watch.points import point_of
 from nostr_client.watch.recording import Recorder
-from nostr_client.watch.repository import point_of
 from nostr_client.watch.scheduler import Task
 from nostr_client.watch.state import DENIED, NO_RELAY, Merge, Watched, WatchSet
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from nostr_client.codecs.relay_url import normalize
 from nostr_client.count.beside import FirstRound
 from nostr_client.count.procedure import needs_others
 from nostr_client.count.remembering import asked_of
@@ -147,6 +148,11 @@ class Merge(NamedTuple):
     is_whole: bool
     is_news: bool
     is_near: bool = False
+
+    @property
+    def believed(self) -> AbstractSet[str]:
+        """The relays that count and whose claims this number does not exclude, normalised."""
+        return self.watched.counted - set(map(normalize, self.result.merged.excluded))
 
 
 class WatchSet(NamedTuple):

@@ -21,6 +21,7 @@ from agent.api import schema
 from nostr_client.errors import InvalidInput
 from nostr_client.sync.coverage_report import CoverageRun, KnownKind, RelayCoverage
 from nostr_client.watch import Watch
+from nostr_client.watch.moved import Change
 
 DAY = 86_400.0
 
@@ -188,7 +189,8 @@ def test_an_alert_says_how_the_number_changed_and_from_which_one() -> None:
         figure=schema.Figure.exactly(1_017),
     )
     for value, said in ((1_013, "+4"), (1_200, "-183"), (1_017, "no change")):
-        crossing = Alert("id", state, "> 13", 7_300.0, (), Sample(100.0, value))
+        moved = Change(1_017 - value)
+        crossing = Alert("id", state, "> 13", 7_300.0, (), Sample(100.0, value), moved)
         text = f"w: 1,017 distinct authors, {said} in 2h (from {value:,}); > 13"
         assert text_of(crossing) == text
         found = json.loads(body_of(crossing).data)
