@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from agent.alerts.conditions import LIES, Sample
-from agent.api.schema import WatchState
 from nostr_client.codecs.display import age, percent, plural, said
 from nostr_client.errors import clip
 from nostr_client.watch.digest import Digest
@@ -27,7 +26,7 @@ from nostr_client.watch.people import newest_names
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from agent.api.schema import Figure, Person
+    from agent.api.schema import Figure, Person, WatchState
     from nostr_client.sync.coverage_report import CoverageRun, RelayCoverage
     from nostr_client.watch.definition import BodyFormat
     from nostr_client.watch.moved import Change
@@ -153,7 +152,9 @@ def _change(crossing: Alert) -> str:
         return ""
     time = age(crossing.at - before.at)
     if moved.estimated:
-        return f", about {moved.value:+,} in {time}" if moved.value else f", no change seen in {time}"
+        return (
+            f", about {moved.value:+,} in {time}" if moved.value else f", no change seen in {time}"
+        )
     text = f"{moved.value:+,}" if moved.value else "no change"
     return f", {text} in {time} (from {before.value:,})"
 

@@ -219,7 +219,7 @@ class AlertDispatcher:
             before = changed_from(condition, [one for one in samples if one.at < newest.at])
             if before is None:
                 return _Past(samples)
-            then = next(one for one in earlier if (one.at, one.value) == before)
+            then = next(one for one in earlier if one.at == before.at)
             moved = change(conn, question, then, newest, relays=urls)
             if moved is not None and not moved.estimated:
                 return _Past(samples, before, moved)

@@ -230,9 +230,7 @@ class AgentBackend(CounterBackend):
         self, name: str, since: float = 0.0, limit: int = 2000
     ) -> schema.WatchHistory:
         self._watched(name)
-        found = await self._read(
-            lambda conn: points.series(conn, name, int(since), most=limit)
-        )
+        found = await self._read(lambda conn: points.series(conn, name, int(since), most=limit))
         asked_at = await self._read(lambda conn: repository.asked_at(conn, name))
         return schema.WatchHistory(watch=name, asked_at=asked_at, points=tuple(found))
 

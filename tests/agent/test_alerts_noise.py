@@ -102,7 +102,7 @@ async def test_people_whom_registers_show_cross_it() -> None:
     async with watched("+50 in 1h", "-50 in 1h") as one:
         assert await one.counted(0, 100, about(100)) == []
         (text,) = await one.counted(600, 240, about(240))
-        assert text.startswith("w: about 240 distinct authors")
+        assert text.startswith("w: about 240 (231 to 249) distinct authors")
         assert ", about +1" in text
         assert " in 10m" in text
         _, fell = await one.counted(4200, 100, about(100))
@@ -113,7 +113,7 @@ async def test_a_level_says_that_no_change_is_seen() -> None:
     async with watched("> 101") as one:
         assert await one.counted(0, 100, about(100)) == []
         (text,) = await one.counted(600, 100, about(103))
-        assert ", no change seen in 10m; > 101" in text
+        assert ", no change seen in 10m; " in text
 
 
 async def test_exact_numbers_cross_it_as_they_are() -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-import pytest
-
 from nostr_client.cli.app import run
 from nostr_client.watch.definition import Watch
 from nostr_client.watch.state import DENIED, NO_RELAY
@@ -16,6 +14,8 @@ from tests.worlds import NOTE, reaction
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
 HIDDEN = "wss://denied.example"
 SECTIONS = {"relays": f'denied = ["{HIDDEN}"]'}

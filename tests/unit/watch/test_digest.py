@@ -320,9 +320,7 @@ async def test_a_digest_begins_at_a_known_number_and_counts_no_change_twice() ->
 
         await database.write(record)
         found = {
-            at: await database.read(
-                lambda conn, at=at: points.number_at(conn, "w", minute + at)
-            )
+            at: await database.read(lambda conn, at=at: points.number_at(conn, "w", minute + at))
             for at in (0, 28, 60, 100, 200)
         }
     known = {at: one and (one.at - minute, one.value) for at, one in found.items()}

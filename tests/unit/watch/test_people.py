@@ -311,9 +311,7 @@ async def test_registers_count_nobody_again_whom_live_events_name() -> None:
         await book.database.write(
             lambda c: note_received(c, _number(c, query), _at(c, live), replaces=True)
         )
-        await book.database.write(
-            lambda c: leave(c, _number(c, query), relay_number(c, R), [gone])
-        )
+        await book.database.write(lambda c: leave(c, _number(c, query), relay_number(c, R), [gone]))
         found = await _people(book, query, now + 1, figure)
     assert len(found.people) == 6
     assert found.unnamed == Figure(value=0, low=0, high=1)

@@ -109,7 +109,11 @@ def drawn(seed: int) -> list[Step]:
         some = tuple(held(n, 5 + n) for n in sorted(rng.sample(range(12), rng.randint(2, 9))))
         steps.append(
             rng.choice(
-                (Read(relay, at, some), Heard(relay, at, some[0]), Left(relay, at, rng.randrange(12)))
+                (
+                    Read(relay, at, some),
+                    Heard(relay, at, some[0]),
+                    Left(relay, at, rng.randrange(12)),
+                )
             )
         )
     return steps
