@@ -100,7 +100,7 @@ class FileWatches:
         return overlaps_of(await self._result(*await self._get(name)))
 
     async def _result(self, made: Watch, asked: int | None) -> CountResult:
-        """Return the number of a watch from the claims in the store."""
+        """Return the number of a watch from the claims in the store, as of its newest round."""
         from nostr_client.count.procedure import CountEngine
 
         return await CountEngine(book=self._book.claims).explain(
@@ -109,6 +109,7 @@ class FileWatches:
             policy=made.trust,
             trusted=made.trusted,
             left_out=made.left_out,
+            at=asked,
         )
 
     async def _asked_of(self, made: Watch, asked: int | None) -> dict[str, str] | None:

@@ -17,7 +17,9 @@ from nostr_client import hll
 from nostr_client.codecs.display import plural
 from nostr_client.codecs.event import nip01_order
 from nostr_client.codecs.filters import Filter
-from nostr_client.count.merge import Retracted
+from nostr_client.count.merge import Proven, Retracted
+from nostr_client.count.merge.drift import share_since
+from nostr_client.count.merge.values import asked_earlier
 from nostr_client.errors import RelayError
 from nostr_client.network.waiting import task_group
 
@@ -37,6 +39,7 @@ MOST: Final = 1_000
 """Authors asked of one relay: beyond it a number is not exact. Lists have some 30 kB each."""
 
 NOT_ASKED: Final = "followers: the newest lists of {} could not be compared"
+ASKED_EARLIER: Final = "followers: the newest lists of {} were compared in an earlier round"
 
 
 def is_compared(query: Query) -> bool:
@@ -81,6 +84,7 @@ async def compare_lists(
             lists=known,
             asked=frozenset(authors - lacking.unknown[url] - unsure),
             suspects=frozenset(suspects),
+            **asked_earlier(earlier.get(url), authors & (lacking.unknown[url] | unsure)),
         )
         for url, authors in missing.items()
     }
@@ -100,9 +104,16 @@ def without_unfollowed(query: Query, claims: Sequence[Claim]) -> dict[str, Claim
     everybody = frozenset[bytes]().union(*(one.authors for one in kept.values()))
     by_relay = {claim.relay: claim for claim in claims}
     unknown: set[bytes] = set()
+    before: dict[bytes, float] = {}
+    """The share by which authors of earlier comparisons may be gone."""
     for url, one in kept.items():
-        unknown |= everybody - one.authors - (by_relay[url].retracted.asked or frozenset())
-    return {url: _corrected(by_relay[url], query, one, unknown) for url, one in kept.items()}
+        known = by_relay[url].retracted
+        missing = everybody - one.authors - (known.asked or frozenset())
+        unknown |= missing - known.earlier
+        share = share_since(known.earlier_at, claims)
+        before |= {a: max(share, before.get(a, 0.0)) for a in missing & known.earlier}
+    doubts = {**before, **dict.fromkeys(unknown, 1.0)}
+    return {url: _corrected(by_relay[url], query, one, doubts) for url, one in kept.items()}
 
 
 def readings(claims: Mapping[str, Claim]) -> dict[str, Reading]:
@@ -128,19 +139,21 @@ def _kept(reading: Reading, left: Mapping[bytes, bytes]) -> Reading:
     return msgspec.structs.replace(reading, authors=authors, events=reading.events - ids)
 
 
-def _corrected(claim: Claim, query: Query, kept: Reading, unknown: set[bytes]) -> Claim:
-    """Return a claim with the rest of its reading; authors that were not compared may be gone as
-    well."""
-    doubted = len(unknown & kept.authors)
+def _corrected(claim: Claim, query: Query, kept: Reading, doubts: Mapping[bytes, float]) -> Claim:
+    """Return a claim with the rest of its reading; authors that were not compared, or earlier, may
+    be gone as well, by their shares."""
+    doubted = doubts.keys() & kept.authors
     if kept is not claim.reading:
         claim = msgspec.structs.replace(claim, count=len(kept.events))
         if claim.registers is not None and query.offset is not None:
             made = hll.from_pubkeys(kept.authors, query.offset)
             claim = msgspec.structs.replace(claim, registers=made)
     if doubted:
-        share = max(kept.gone, doubted / len(kept.authors))
-        kept = msgspec.structs.replace(kept, gone=share)
-        claim = claim.warned(NOT_ASKED.format(plural(doubted, "author")))
+        share = sum(doubts[author] for author in doubted) / len(kept.authors)
+        kept = msgspec.structs.replace(kept, gone=max(kept.gone, share), proven=Proven.NOTHING)
+        unknown = sum(doubts[author] == 1.0 for author in doubted)
+        text, number = (NOT_ASKED, unknown) if unknown else (ASKED_EARLIER, len(doubted))
+        claim = claim.warned(text.format(plural(number, "author")))
     return msgspec.structs.replace(claim, reading=kept)
 
 
@@ -203,15 +216,20 @@ class NewestLists:
                 group.create_task(self._batch(relay, batch, out))
 
     async def _batch(self, relay: Relay, authors: Sequence[bytes], out: FetchedLists) -> None:
-        keys = [author.hex() for author in authors]
-        asked = Filter(kinds=self._asked.kinds, authors=keys)
-        try:
-            page = await relay.fetch([asked], self._seconds, budget=self._budget, partial=True)
-        except RelayError:
-            out.unknown[relay.url].update(authors)
-            return
-        if not page.complete:
-            out.unknown[relay.url].update(authors)
-        for one in page.events:
-            if asked.matches(one.event):
-                out.take(relay.url, one.event)
+        """Ask until nothing more comes: a relay may return fewer lists at once."""
+        left = list(authors)
+        while left:
+            asked = Filter(kinds=self._asked.kinds, authors=[author.hex() for author in left])
+            try:
+                page = await relay.fetch([asked], self._seconds, budget=self._budget, partial=True)
+            except RelayError:
+                out.unknown[relay.url].update(left)
+                return
+            came = [one.event for one in page.events if asked.matches(one.event)]
+            for event in came:
+                out.take(relay.url, event)
+            if not page.complete:
+                out.unknown[relay.url].update(left)
+                return
+            known = out.newest_of(relay.url)
+            left = [author for author in left if author not in known] if came else []

@@ -17,6 +17,7 @@ import msgspec
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.count.claiming import merged_elsewhere, not_asked
 from nostr_client.count.claims import is_answer
+from nostr_client.count.claims.rows import ROUND_S
 from nostr_client.count.queries import target_of
 from nostr_client.count.remembering import KEEP, asked_of
 from nostr_client.count.unfollowed import is_compared
@@ -61,7 +62,7 @@ ASK: Final = "watch"
 MERGE: Final = "merge"
 MERGE_LANE: Final = "merging"
 MERGE_EVERY_S: Final = 86_400.0
-"""Claims trigger a merge; without claims it runs once a day, so that drift of old claims shows."""
+"""Claims trigger a merge. Without claims it only shows again what is known."""
 
 MERGE_DELAY_S: Final = 0.3
 """While other relays of a watch are being asked, a merge waits this long for their claims."""
@@ -120,6 +121,7 @@ class Engine:
         self._merged = merged
         self._refreshed = refreshed
         self._claims = Recorder(self._book.database)
+        self._numbers = history
         self._history = None if history is None else Recorder(history)
         self._resumes = resumes
         self._spell = spell
@@ -231,7 +233,17 @@ class Engine:
                     one.answered.setdefault(url, last.answered)
             if one.was_asked:
                 one.first = None
+        await self._date_numbers()
         return found
+
+    async def _date_numbers(self) -> None:
+        """Set the time of each watch's number from the store."""
+        if self._numbers is None:
+            return
+        times = await self._numbers.read(repository.asked_times)
+        for name, one in self.watches.items():
+            if one.merged_at is None and name in times:
+                one.merged_at = float(times[name])
 
     async def _ask(self, rest: str) -> bool:
         """Ask one relay for one watch, and store its claim; return whether it answered."""
@@ -350,15 +362,16 @@ class Engine:
         return self._pool.relay(url, stranger=url in self._strangers)
 
     async def explain(self, name: str, instead: Watch | None = None) -> CountResult:
-        """Return the number of a watch from the current claims of its relays. Raises StoreError.
+        """Return the number of a watch from the claims of its relays. Raises StoreError.
 
         `instead`: with the excluded and trusted relays of this watch of the same question.
 
-        Answers of this tick count as they came. For those in the store, the number includes what
-        may have changed since they came.
+        It is the number of the newest merge, so all who ask get the same. Answers of its round
+        count as they came. Of older ones it includes what may have changed until then.
         """
         one = self.watches[name]
-        watch, since = instead or one.watch, self.clock.wall() - self.options.timeouts.group
+        at = self.clock.wall() if one.merged_at is None else one.merged_at
+        watch, since = instead or one.watch, at - ROUND_S
         fresh = {url: claim for url, claim in one.claims.items() if (claim.asked_at or 0) >= since}
         if one.relays.keys() - fresh.keys():
             await self._save(one)
@@ -369,6 +382,7 @@ class Engine:
             trusted=[*self.counter.trusted, *watch.trusted] if watch.trusted else None,
             left_out=watch.left_out,
             fresh=fresh,
+            at=at,
         )
         if one.launders or one.denied:
             now = self.clock.wall()
@@ -387,7 +401,9 @@ class Engine:
         # before the read: a claim that comes meanwhile may be left out
         is_whole, is_news, one.has_news = one.is_whole, one.has_news, False
         is_near, one.is_near = one.is_near, False
-        result, now = await self.explain(name), self.clock.wall()
+        if is_news or one.merged_at is None:
+            one.merged_at = float(int(self.clock.wall()))  # as the history has it
+        result, now = await self.explain(name), one.merged_at
         one.disbelieved = frozenset(map(normalize, result.merged.excluded))
         if is_whole and not one.asking:
             one.claims.clear()

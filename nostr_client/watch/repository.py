@@ -1,9 +1,9 @@
 """The watches of a store: the one place that reads and writes their table.
 
 A watch enters with its definition, and leaves with the time and the relays of its last round. Its
-numbers are in `points`. Functions work over a connection, in the caller's transaction; `WatchRepository` has the same for
-callers without one. Times are Unix seconds. A watch of a configuration file has a row too, for its
-history; its definition stays in the file.
+numbers are in `points`. Functions work over a connection, in the caller's transaction;
+`WatchRepository` has the same for callers without one. Times are Unix seconds. A watch of a
+configuration file has a row too, for its numbers; its definition stays in the file.
 """
 
 from __future__ import annotations
@@ -145,6 +145,12 @@ def asked_at(conn: sqlite3.Connection, name: str) -> int | None:
     """When a watch was last asked, Unix seconds; None for never."""
     row = conn.execute("SELECT asked_at FROM watch WHERE name = ?", (name,)).fetchone()
     return None if row is None or row[0] is None else int(row[0])
+
+
+def asked_times(conn: sqlite3.Connection) -> dict[str, int]:
+    """Return by name when each watch was last asked; without those that never were."""
+    sql = f"SELECT name, asked_at FROM watch WHERE {_CURRENT} AND asked_at IS NOT NULL"
+    return dict(conn.execute(sql).fetchall())
 
 
 def relays(conn: sqlite3.Connection, name: str) -> tuple[str, ...] | None:

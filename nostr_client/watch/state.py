@@ -50,7 +50,9 @@ class Watched:
         self.unsaved: list[tuple[str, Claim]] = []
         """Claims that go into the store with the next merge."""
         self.has_news = False
-        """Whether a relay was asked since the newest merge."""
+        """Whether a relay was asked since the newest merge, or other relays count by now."""
+        self.merged_at: float | None = None
+        """Time of its number, Unix seconds: the newest merge with news."""
         self.asking = 0
         """Relays that are being asked."""
         self.people = Sightings()
@@ -116,9 +118,12 @@ class Watched:
     def go_on_from(self, before: Watched) -> None:
         """Copy the knowledge about relays from an earlier value of the same watch."""
         self.tried, self.answered, self.took = before.tried, before.answered, before.took
-        self.first = before.first
+        self.first, self.merged_at = before.first, before.merged_at
         if _counts_alike(before, self):
+            self.has_news = before.has_news
             self.within, self.no_web = before.within, before.no_web
+        else:
+            self.has_news = True
         self.people = before.people
 
 
@@ -139,7 +144,8 @@ class Merge(NamedTuple):
     """The number of a watch at a time (Unix seconds).
 
     `is_whole`: the first round is over. `is_news`: a relay was asked since the last merge. Only a
-    number with both goes into the history. `is_near`: the figure within its web of trust is new.
+    number with both goes into the history, and `at` is the time of the newest one. `is_near`: the
+    figure within its web of trust is new.
     """
 
     watched: Watched
@@ -160,8 +166,9 @@ class WatchSet(NamedTuple):
 
     `default`: relays of watches that name none, until `finder` has found those of the target's
     author (NIP-65); without a finder, always. `denied`: relays that are never asked; a watch that
-    names one says so. `merged_here`: URLs at which this process gives its own merged numbers; never asked, and invalid if a watch
-    names one. `questions`: by name, the question if it is not the watch's own.
+    names one says so. `merged_here`: URLs at which this process gives its own merged numbers; never
+    asked, and invalid if a watch names one. `questions`: by name, the question
+    if it is not the watch's own.
     """
 
     watches: Mapping[str, Watch]
