@@ -80,7 +80,7 @@ class Watched:
 
     @property
     def named(self) -> int:
-        """How many relays it has: those to ask, and those that it names in vain."""
+        """How many relays it has: those to ask, and those that are never asked."""
         return len(self.relays) + len(self.launders) + len(self.denied)
 
     @property
