@@ -12,8 +12,10 @@ from nostr_client.codecs import nip19
 from nostr_client.codecs.profiles import names_of
 from nostr_client.count import queries
 from nostr_client.store.rows import EVENT_TABLES
-from nostr_client.watch import people_rows, repository
+from nostr_client.watch import people_rows
 from nostr_client.watch.definition import shown
+from nostr_client.watch.moved import Moved, moved
+from nostr_client.watch.points import point_of
 from nostr_client.watch.state import warnings_of
 
 if TYPE_CHECKING:
@@ -54,7 +56,7 @@ class WatchStates:
                 before,
                 spec=spec,
                 origin=origin,
-                asked=len(one.relays) + len(one.launders),
+                asked=one.named,
                 warnings=self._all_warnings(one),
                 asserted=_of_providers(before.asserted, one.watch),
             )
@@ -74,22 +76,23 @@ class WatchStates:
 
     def _all_warnings(self, one: Watched) -> tuple[str, ...]:
         lacks = [text for text in (one.lack, one.no_web) if text]
-        return (*lacks, *self._warnings.get(one.watch.name, ()))
+        known = self._warnings.get(one.watch.name, ())
+        return tuple(dict.fromkeys((*lacks, *one.denials, *known)))
 
     async def take(self, merge: Merge) -> schema.WatchState | None:
         """The state of a watch after a merge; None if it was removed, or its question changed."""
         name, result, now = merge.watched.watch.name, merge.result, merge.at
         merged, query = result.merged.figure, merge.watched.query
         figure = None if merged is None else merged.storable
-        nothing = repository.Moved({}, ())
+        point = point_of(int(now), result)
 
-        def read(conn: sqlite3.Connection) -> tuple[repository.Moved, schema.WatchPerson | None]:
+        def read(conn: sqlite3.Connection) -> tuple[Moved, schema.WatchPerson | None]:
             person = person_of(conn, query)
-            if figure is None:
-                return nothing, person
-            return repository.moved(conn, name, figure.value, now), person
+            if point is None:
+                return Moved({}, ()), person
+            return moved(conn, name, query, point, relays=merge.believed), person
 
-        moved, person = await self._database.read(read)
+        how_far, person = await self._database.read(read)
         one = self._watches().get(name)
         if one is None or one.question != merge.watched.question:
             return None
@@ -102,9 +105,9 @@ class WatchStates:
             answered_at=one.answered_at,
             answered=result.answered,
             warnings=self._all_warnings(one),
-            changes=moved.changes,
-            spark=moved.spark,
-            since=moved.since,
+            changes=how_far.changes,
+            spark=how_far.spark,
+            since=how_far.since,
             failing=tuple(sorted({*one.failing, *one.launders})),
             within=result.within,
             person=person,

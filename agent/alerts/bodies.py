@@ -29,9 +29,10 @@ from nostr_client.watch.people import newest_names
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from agent.api.schema import Figure, Person
+    from agent.api.schema import Figure, Person, WatchState
     from nostr_client.sync.coverage_report import CoverageRun, RelayCoverage
     from nostr_client.watch.definition import BodyFormat
+    from nostr_client.watch.moved import Change
 
 JSON: Final = "application/json"
 TEXT: Final = "text/plain; charset=utf-8"
@@ -113,7 +114,8 @@ class Alert(NamedTuple):
     due then; `id` is the alert's own.
 
     `people`: who did what in the time before, newest first, if that is known. `before`: the number
-    from which it changed, in the time of the condition or within a day.
+    from which it changed, in the time of the condition or within a day. `moved`: how far it changed
+    since, if that is known.
     """
 
     id: str
@@ -122,13 +124,7 @@ class Alert(NamedTuple):
     at: float
     people: tuple[Person, ...] = ()
     before: Sample | None = None
-
-    @property
-    def change(self) -> int | None:
-        """How the number of a watch changed since `before`; None if that is not known."""
-        if self.before is None or not isinstance(self.of, WatchState) or self.of.figure is None:
-            return None
-        return self.of.figure.value - self.before.value
+    moved: Change | None = None
 
     @property
     def key(self) -> str:
@@ -194,12 +190,20 @@ def _line_of(crossing: Alert, watch: WatchState | Covered) -> str:
 
 
 def _change(crossing: Alert) -> str:
-    """Return how the number changed and from which one, such as `, +14 in 2h (from 1,534)`."""
-    change, before = crossing.change, crossing.before
-    if change is None or before is None:
+    """Return how the number changed and from which one, such as `, +14 in 2h (from 1,534)`.
+
+    Of an estimate it says how many came or left, as the difference of two estimates is an error.
+    """
+    moved, before = crossing.moved, crossing.before
+    if moved is None or before is None:
         return ""
-    moved = f"{change:+,}" if change else "no change"
-    return f", {moved} in {age(crossing.at - before.at)} (from {before.value:,})"
+    time = age(crossing.at - before.at)
+    if moved.estimated:
+        return (
+            f", about {moved.value:+,} in {time}" if moved.value else f", no change seen in {time}"
+        )
+    text = f"{moved.value:+,}" if moved.value else "no change"
+    return f", {text} in {time} (from {before.value:,})"
 
 
 def _words(one: Covered) -> str:
@@ -247,7 +251,7 @@ def _content(crossing: Alert) -> dict[str, Any]:
         "figure": watch.figure,
         "unit": watch.unit,
         "at": crossing.at,
-        "change": crossing.change,
+        "change": None if crossing.moved is None else crossing.moved.value,
         "before": crossing.before,
         "people": crossing.people[:MOST_LISTED],
     }

@@ -173,7 +173,10 @@ class WatchState(ResponseBody, frozen=True):
     - `answered_at`: newest time at which a relay that counts answered.
     - `asked`: number of relays.
     - `answered`: number of relays with an answer.
-    - `changes`: change of the number over an hour, a day and a week, if known.
+    - `changes`: change of the number over an hour (`1h`), a day (`1d`) and a week (`1w`), and since
+      the first number (`first`) until that is a day old. If the number is an estimate, 0 means that
+      no change is seen. Null means that the change is not known. A time before the first number is
+      missing.
     - `spark`: recent numbers, for a small plot.
     - `since`: time of the first number.
     - `failing`: relays without an answer.
@@ -192,7 +195,7 @@ class WatchState(ResponseBody, frozen=True):
     asked: int = 0
     answered: int = 0
     warnings: tuple[str, ...] = ()
-    changes: dict[str, int] = field(default_factory=dict)
+    changes: dict[str, int | None] = field(default_factory=dict)
     spark: tuple[int, ...] = ()
     since: float | None = None
     failing: tuple[str, ...] = ()

@@ -53,10 +53,11 @@ class EventsOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
     `last_read`: the time up to which the relay's events are known. `confirmed`: the relay's own
     count equals the number of events read. `registers` are those of the reading, if stored. `void`:
-    matching events arrived that do not count.
+    matching events arrived that do not count. `current`: the newest events were read.
     """
 
     reading: Reading
+    current: bool = True
     registers: bytes | None = None
     elapsed: float
     last_read: int | None = None
@@ -72,7 +73,8 @@ class RelayOutcome:
 
     `listing`: all ids that it named, at the cost of `listed_bytes`; `partly_named`: how many it
     named if it has more. `retracted`: ids that its events prove not to count. `merged`: its number
-    is made from the answers of other relays, so nothing that it gave counts.
+    is made from the answers of other relays, so nothing that it gave counts. `stands`: the reading
+    was cut, and an earlier answer knows more.
     """
 
     asked_at: float
@@ -88,6 +90,7 @@ class RelayOutcome:
     partly_named: int | None = None
     retracted: Retracted = field(default_factory=Retracted)
     merged: bool = False
+    stands: bool = False
 
     @property
     def exact_count(self) -> int | None:
@@ -100,7 +103,7 @@ class RelayOutcome:
     @property
     def known_ids(self) -> frozenset[bytes] | None:
         """The ids that the relay named or that were read; None if it gave none."""
-        if self.merged:
+        if self.merged or self.stands:
             return None
         if self.listing is not None:
             return self.listing.ids
@@ -163,6 +166,8 @@ def claim_of(relay: str, query: Query, outcome: RelayOutcome) -> Claim:
     merged = counted.registers is not None and query.by_registers and not query.reads
     if outcome.found is None or merged:
         return _from_count(base, outcome, counted)
+    if outcome.stands:
+        return _failed(base.warned(*outcome.found.warnings), outcome, outcome.found.error)
     return _from_events(base, query, outcome, counted, outcome.found)
 
 
@@ -170,6 +175,11 @@ def merged_elsewhere(relay: str, at: float) -> Claim:
     """Return the claim of a relay that counts what other relays answered. `at`: Unix seconds."""
     base = Claim(relay=relay, status=ClaimStatus.OK, asked_at=round(at, 3))
     return _failed(base, RelayOutcome(asked_at=at, merged=True), _MERGED)
+
+
+def not_asked(relay: str, why: str) -> Claim:
+    """Return the claim of a relay that this client does not ask."""
+    return Claim(relay=relay, status=ClaimStatus.HELD_BACK).warned(why)
 
 
 def _refusal(error: RelayError | None) -> bool:

@@ -289,6 +289,7 @@ class EventReader:
         self.complete = reading.complete
         return EventsOutcome(
             reading=reading,
+            current=current,
             registers=registers,
             elapsed=elapsed,
             last_read=mark.last_read if current else None,

@@ -267,6 +267,6 @@ def _weighed(said: Claim, part: Part | None, *, excluded: bool) -> WeighedClaim:
         used=() if part is None else part.used,
         share=None if part is None else part.share,
         note=said.note,
-        reasons=left_out if part is None else part.reasons,
+        reasons=(left_out or said.warnings) if part is None else part.reasons,
         excluded=excluded,
     )

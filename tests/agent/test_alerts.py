@@ -19,6 +19,7 @@ from agent.alerts.conditions import (
 )
 from agent.api import schema
 from nostr_client.errors import InvalidInput
+from nostr_client.watch.moved import Change
 from tests.agent.states import coverage_run, watch_state
 
 DAY = 86_400.0
@@ -168,7 +169,8 @@ def test_a_text_names_the_newest_people_with_their_keys() -> None:
 def test_an_alert_says_how_the_number_changed_and_from_which_one() -> None:
     state = watch_state(schema.Figure.exactly(1_017), unit="distinct_authors")
     for value, said in ((1_013, "+4"), (1_200, "-183"), (1_017, "no change")):
-        crossing = Alert("id", state, "> 13", 7_300.0, (), Sample(100.0, value))
+        moved = Change(1_017 - value)
+        crossing = Alert("id", state, "> 13", 7_300.0, (), Sample(100.0, value), moved)
         text = f"w: 1,017 distinct authors, {said} in 2h (from {value:,}); > 13"
         assert text_of(crossing) == text
         found = json.loads(body_of(crossing).data)

@@ -13,7 +13,8 @@ from nostr_client.client import NostrClient
 from nostr_client.codecs.filters import Filter
 from nostr_client.count.merge import CountUnit, Method
 from nostr_client.options import Options, Timeouts
-from nostr_client.watch.repository import point_of, question_key
+from nostr_client.watch.points import point_of
+from nostr_client.watch.repository import question_key
 from tests.faults import AnswersCount, Silent
 from tests.faulty_relay import Behaviour, FaultyRelay
 from tests.negrelay import SpeaksNeg

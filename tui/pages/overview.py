@@ -411,11 +411,11 @@ class Overview(Page):
         return {"name": Cell(f"{sign} {key[1:]}", "accent"), "value": Cell(f"{n:,}", "dim")}
 
     def _change(self, one: WatchState, span: str) -> Cell:
-        n = one.changes.get(span)
-        if n is None:
+        if span not in one.changes:
             return Cell(format.ahead(SPANS[span], one.since, self.host.now()), "dim")
+        n = one.changes[span]
         tone = "dim" if not n else "good" if n > 0 else "bad"
-        return Cell(format.change(n, self.host.glyphs), tone)
+        return Cell(format.seen_change(one, span, self.host.glyphs), tone)
 
     def _trend(self, one: WatchState, width: int) -> Cell:
         """The line of the numbers; before there are two, since when it is counted."""

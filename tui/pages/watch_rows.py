@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nostr_client.codecs import nip19
 from nostr_client.errors import NostrTallyError
+from nostr_client.watch.history import FIRST
 from tui.pages.troubles import number_of
 from tui.widgets.columns import matches
 
@@ -34,8 +35,7 @@ def has_state(one: WatchState, state: str) -> bool:
     """Whether a watch is in a state of STATES."""
     match state:
         case "changed today":
-            young = one.spark[:1] != one.spark[-1:]
-            return bool(one.changes["1d"]) if "1d" in one.changes else young
+            return bool(one.changes.get("1d", one.changes.get(FIRST)))
         case "unsure":
             return one.figure is None or one.figure.lower_bound or one.figure.high is None
         case "failing":
@@ -73,7 +73,8 @@ def rank(one: WatchState, sort: str) -> Any:
         case "value":
             return -(one.figure.value if one.figure else -1)
         case "1h" | "1d" | "1w":
-            return -one.changes.get(sort, -(2**63))
+            n = one.changes.get(sort)
+            return 2**63 if n is None else -n
         case "age":
             return -(one.answered_at or 0.0)
         case "relays":

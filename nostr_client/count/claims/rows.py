@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
+ROUND_S: Final = 60
+"""Seconds in which a reading is of now: nothing is thought to go within a round."""
+
 _encode: Final = msgspec.json.Encoder().encode
 _COLUMNS: Final = (
     "name",
@@ -221,7 +224,9 @@ def _with_held(
     """Return a claim by events with the known events; registers and mark are the newest after a
     crash too."""
     held = held_rows(conn, q, r, asked)
-    reading = reading_of(held, now, sums=asked.sums)
+    is_of_now = claim.asked_at is not None and claim.asked_at >= now - ROUND_S
+    at = held.mark.last_read if is_of_now else None
+    reading = reading_of(held, now if at is None else min(at, now), sums=asked.sums)
     return msgspec.structs.replace(
         claim,
         registers=held.registers(),

@@ -21,7 +21,8 @@ class ClaimStatus(StrEnum):
     REFUSED = "refused"
     """The relay refused the request."""
     HELD_BACK = "held_back"
-    """The client's own budget for the relay was spent, so the client did not ask."""
+    """The client did not ask, because its own budget for the relay was spent, or its settings deny
+    the relay."""
     AUTH_REQUIRED = "auth_required"
     """The relay requires AUTH (NIP-42)."""
     UNSUPPORTED = "unsupported"
@@ -125,15 +126,18 @@ class Retracted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     `ids` do not count: their author deleted them (kind 5 of NIP-09), or a newer version replaced
     them. `lists` do not count either: lists by id, with their author, whose newer list no longer
     matches the question. `asked` is what other relays have and this relay was asked about: ids if
-    deletions are requested, authors if newest lists are; None if it was not asked. `looked_for`:
-    the relay was asked for the deletions of all its own events. `suspects`:
-    authors of whom a relay has a list that does not match; whether it is the newest is not proven.
-    `unasked_why`: why newest lists are missing in `asked`, with the relay; "" if none is.
+    deletions are requested, authors if newest lists are; None if it was not asked. `unasked_why`:
+    why newest lists are missing in `asked`, with the relay; "" if none is. `earlier`: what it did
+    not answer about now and did in an earlier round, since `earlier_at`, Unix seconds.
+    `looked_for`: the relay was asked for the deletions of all its own events. `suspects`: authors
+    of whom a relay has a list that does not match; whether it is the newest is not proven.
     """
 
     ids: frozenset[bytes] = frozenset()
     lists: Mapping[bytes, bytes] = {}
     asked: frozenset[bytes] | None = None
+    earlier: frozenset[bytes] = frozenset()
+    earlier_at: float = 0.0
     looked_for: bool = False
     suspects: frozenset[bytes] = frozenset()
     unasked_why: str = ""
@@ -143,8 +147,24 @@ class Retracted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """The ids of events and lists that do not count."""
         return self.ids.union(self.lists)
 
+    @property
+    def all_asked(self) -> frozenset[bytes]:
+        """What the relay was asked about in any round."""
+        return self.earlier.union(self.asked or ())
+
 
 NOTHING_RETRACTED = Retracted()
+
+
+def asked_earlier(claim: Claim | None, what: frozenset[bytes]) -> dict[str, Any]:
+    """Return the fields `earlier` and `earlier_at` of `Retracted`: of what a relay did not answer
+    about now, the part about which its earlier claim has an answer."""
+    if claim is None or not (known := what & claim.retracted.all_asked):
+        return {}
+    since = claim.asked_at or 0.0
+    if known & claim.retracted.earlier:
+        since = claim.retracted.earlier_at
+    return {"earlier": known, "earlier_at": since}
 
 
 class Claim(ClaimSummary, frozen=True, kw_only=True, gc=False):

@@ -12,7 +12,14 @@ from nostr_client.count.figures import LARGEST
 from nostr_client.count.merge import Claim, ClaimStatus, Method
 from nostr_client.count.remembering import asked_of
 from nostr_client.counters.shown import StreamMoves
-from nostr_client.watch import Watch, WatchRepository, digest_rows, people_rows, repository
+from nostr_client.watch import (
+    Watch,
+    WatchRepository,
+    digest_rows,
+    people_rows,
+    points,
+    repository,
+)
 from nostr_client.watch.digest import (
     MOST_NAMED,
     MOST_WATCHES,
@@ -305,9 +312,7 @@ async def test_a_digest_begins_at_a_known_number_and_counts_no_change_twice() ->
 
         await database.write(record)
         found = {
-            at: await database.read(
-                lambda conn, at=at: repository.number_at(conn, "w", minute + at)
-            )
+            at: await database.read(lambda conn, at=at: points.number_at(conn, "w", minute + at))
             for at in (0, 28, 60, 100, 200)
         }
     known = {at: one and (one.at - minute, one.value) for at, one in found.items()}
