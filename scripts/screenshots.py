@@ -82,7 +82,7 @@ async def sizes() -> None:
 
 def _has_lived(tui: Driver) -> bool:
     model = tui.app.model
-    counted = [one for one in model.watches.values() if one.changes.get("1h") and one.answered >= 6]
+    counted = [one for one in model.watches.values() if one.spark and one.answered >= 6]
     return len(counted) == 5 and all(one.outcome for one in model.syncs.values())
 
 
