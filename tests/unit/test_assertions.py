@@ -307,10 +307,13 @@ def test_identifiers_have_their_kind_and_both_numbers() -> None:
 
 
 ADDRESS_OF_ME = f"30023:{ME.pubkey}:essay"
-
+COMMUNITY = f"34550:{ME.pubkey}:club"
 
 NOTE = made(ME, 1)
 ESSAY = made(ME, 30_023, ("d", "essay"))
+REPLY = made(OTHER, 1, ("e", NOTE.id, "", "root"), at=2_000)
+BELOW = made(ME, 1, ("e", NOTE.id, "", "root"), ("e", REPLY.id, "", "reply"), at=3_000)
+LOWEST = made(OTHER, 1, ("e", NOTE.id, "", "root"), ("e", BELOW.id, "", "reply"), at=4_000)
 SAME_NAMES = {(EVENT, "e"): NOTE.id, (ADDRESS, "a"): ADDRESS_OF_ME}
 """Subjects whose names a stranger also gives to identifiers."""
 
@@ -342,6 +345,69 @@ def test_an_identifier_of_the_same_name_changes_no_card_of_an_event_or_address(
         assert tally.identifier_kinds(name) == ("web",)
         cards = cards_of(tally, list(tally.subjects()), OPTIONS, {})
         assert subjects <= {(card.kind, card.subject) for card in cards}
+
+
+@pytest.mark.parametrize(
+    ("events", "kind", "subject", "field", "number"),
+    [
+        ([REPLY, BELOW, LOWEST], EVENT, NOTE.id, "comment_cnt", 3),
+        ([REPLY, BELOW, LOWEST], EVENT, REPLY.id, "comment_cnt", 1),
+        ([made(OTHER, 1, ("e", ESSAY.id, "", "root"))], ADDRESS, ADDRESS_OF_ME, "comment_cnt", 0),
+        ([made(OTHER, 1, ("a", COMMUNITY))], ADDRESS, COMMUNITY, "comment_cnt", 1),
+        ([made(OTHER, 1, ("a", COMMUNITY))], USER, OTHER.pubkey, "reply_cnt", 1),
+        ([made(OTHER, 1, ("a", COMMUNITY, "", "mention"))], USER, OTHER.pubkey, "reply_cnt", 0),
+        ([made(OTHER, 7, ("e", ESSAY.id))], ADDRESS, ADDRESS_OF_ME, "reaction_cnt", 0),
+        (
+            [made(OTHER, 7, ("a", ADDRESS_OF_ME), ("a", COMMUNITY))],
+            ADDRESS,
+            ADDRESS_OF_ME,
+            "reaction_cnt",
+            1,
+        ),
+        ([made(OTHER, 6, ("e", NOTE.id), ("e", REPLY.id))], EVENT, NOTE.id, "repost_cnt", 1),
+        ([made(OTHER, 6, ("e", NOTE.id), ("e", REPLY.id))], EVENT, REPLY.id, "repost_cnt", 1),
+        ([made(OTHER, 16, ("e", ESSAY.id))], ADDRESS, ADDRESS_OF_ME, "repost_cnt", 0),
+    ],
+)
+def test_the_table_of_fields_is_true_of_threads_addresses_and_several_tags(
+    events: list[Event], kind: int, subject: str, field: str, number: int
+) -> None:
+    assert tally_of([NOTE, ESSAY, *events]).values(kind, subject)[field] == number
+
+
+def test_the_table_says_how_deep_comments_count_and_which_tags_name_an_address() -> None:
+    for kind in (EVENT, ADDRESS):
+        assert "direct; for the root of a thread, at any depth" in counts(kind, "comment_cnt")
+    assert "`a`" in counts(ADDRESS, "reaction_cnt")
+    assert "last `e`" not in counts(ADDRESS, "reaction_cnt")
+    assert "several `e` tags counts for each" in counts(EVENT, "repost_cnt")
+    assert "community" in counts(ADDRESS, "comment_cnt")
+    assert "community" in counts(USER, "reply_cnt")
+
+
+def counts(kind: int, name: str) -> str:
+    return field_named(kind, name).counts
+
+
+def test_an_identifier_has_the_kind_tag_of_its_own_case() -> None:
+    """NIP-22: `K` is the kind of the root in `I`, `k` that of the parent in `i`."""
+    podcast, episode = "podcast:guid:1", "podcast:item:guid:2"
+    root, parent = (
+        [("I", podcast), ("K", "podcast:guid")],
+        [("i", episode), ("k", "podcast:item:guid")],
+    )
+    for tags in (root + parent, parent + root):
+        tally = tally_of([made(OTHER, 1111, *tags)])
+        assert tally.identifier_kinds(podcast) == ("podcast:guid",)
+        assert tally.identifier_kinds(episode) == ("podcast:item:guid",)
+    several = [parent[0], ("i", podcast), parent[1], ("k", "podcast:guid")]
+    tally = tally_of([made(OTHER, 17, *several)])
+    assert tally.identifier_kinds(podcast) == ("podcast:guid",)
+    assert tally.identifier_kinds(episode) == ("podcast:item:guid",)
+    both = [("I", podcast), ("K", "podcast:guid"), ("i", podcast), ("k", "podcast:guid")]
+    (card,) = cards_of(tally_of([made(OTHER, 1111, *both)]), [(IDENTIFIER, podcast)], OPTIONS, {})
+    assert card.values["comment_cnt"] == 1
+    assert card.identifier_kinds == ("podcast:guid",)
 
 
 def test_the_kind_of_an_identifier_does_not_depend_on_the_order_of_events() -> None:
