@@ -30,7 +30,7 @@ from nostr_client.codecs.private_kinds import is_private
 from nostr_client.codecs.web_of_trust import FollowsAndMutes, Root, web_of
 from nostr_client.errors import InvalidInput
 from tests.conftest import shared_path
-from tests.zapping import zap_tags
+from tests.zapping import SENDER, zap_tags
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -274,6 +274,30 @@ def test_zaps_count_once_a_payment_and_what_no_wallet_is_known_to_sign_is_left_o
     assert "zap_cnt" not in unknown.values(EVENT, note.id)
     forged = tally_of([*receipts, note], signed=False)
     assert forged.values(USER, ME.pubkey)["zap_cnt_recd"] == 0
+
+
+def test_every_card_without_zaps_names_the_missing_fields_and_the_reason() -> None:
+    """A person's card, an event's and an address's: no receipt of theirs is verified."""
+    essay = ("a", ADDRESS_OF_ME)
+    events = [NOTE, ESSAY, zapped(("e", NOTE.id), n=1), zapped(essay, n=2), zapped(n=3)]
+    subjects = [(USER, ME.pubkey), (EVENT, NOTE.id), (ADDRESS, ADDRESS_OF_ME)]
+    why = "no known wallet signed the receipts"
+    person = "zap_amt_recd, zap_cnt_recd, zap_avg_amt_day_recd"
+    cards = list(cards_of(tally_of(events, signed=None), subjects, OPTIONS, {}))
+    thing = f"zap_cnt, zap_amount: {why}"
+    assert [card.lacks for card in cards] == [(f"{person}: {why}",), (thing,), (thing,)]
+    assert not any(card.why_not for card in cards)
+    named = CardOptions(personal=frozenset({"zap_cnt_sent"}))
+    unknown = tally_of([*events, made(SENDER, 1)], signed=None)
+    (card,) = cards_of(unknown, [(USER, SENDER.pubkey)], named, {})
+    assert card.lacks == (f"zap_cnt_sent: {why}",)
+    assert all(not card.lacks for card in cards_of(tally_of(events), subjects, OPTIONS, {}))
+
+
+def test_a_card_that_can_do_without_a_refused_number_says_why_it_lacks_it() -> None:
+    measured = Measured(100, 90, 110, exact=False, at=NOW, asked=3, answered=3)
+    card = card_of(tally_of([NOTE, ESSAY]), ADDRESS, ADDRESS_OF_ME, reaction_cnt=measured)
+    assert (card.why_not, card.lacks) == ("", ("reaction_cnt: the estimate is wider than ±5%",))
 
 
 @pytest.mark.parametrize("first", [0, 1])
