@@ -104,7 +104,8 @@ def assertions() -> None:
     type=Seconds(most=86_400),
     default=600.0,
     show_default=True,
-    help="Wait at most this long for all relays of a run.",
+    help="Send events to the relays for at most this long. Before, the relays say which events of "
+    "the key they have; this question has its own limit.",
 )
 @key_file_option
 @relay_option
