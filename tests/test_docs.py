@@ -49,6 +49,11 @@ def test_the_index_and_the_site_list_every_page() -> None:
     assert pages == set(re.findall(r"[\w/-]+\.md", nav)) - {"index.md"}
 
 
+def test_the_index_links_the_how_to_of_badges() -> None:
+    found = LINK.findall((DOCS / "index.md").read_text("utf-8"))
+    assert ("how-to/watch.md", "show-a-badge-on-a-web-page") in found
+
+
 def test_there_is_something_to_check() -> None:
     links = [link for path in documents() for link in LINK.findall(path.read_text("utf-8"))]
     assert len(links) > 50

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 _METHOD: Final = "the counts of an archive and no zaps"
 _COUNTS: Final = "followers, posts, reactions, reposts and replies over the events of an archive"
 
+_NO_ZAPS: Final = "the tables have no zaps"
+"""Why a card lacks the numbers of zaps."""
+
 _CACHE_KIB: Final = 16 * 1024
 """Memory of the set of subjects; what is more goes to a temporary file."""
 
@@ -117,7 +120,7 @@ class _TableCards:
         if why:
             return Card(kind, subject, {}, {}, why_not=why)
         card = Card(kind, subject, {**row.values}, {}, identifier_kinds=row.identifier_kinds)
-        return completed(card._replace(counted_at=row.as_of), {})
+        return completed(card._replace(counted_at=row.as_of), {}, _NO_ZAPS)
 
     async def gone(self, subjects: Sequence[Subject]) -> list[Subject]:
         """Return those whose key vanished and, to prune, those that the table lacks."""

@@ -28,8 +28,12 @@ from nostr_client.errors import InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
+    from nostr_client.assertions.fields import CardField
     from nostr_client.assertions.tally import AssertionTally, Value, Values
     from nostr_client.codecs.event import Event
+
+UNVERIFIED: Final = "no known wallet signed the receipts"
+"""Why a card lacks the numbers of zaps."""
 
 WIDEST: Final = 0.05
 """An estimate with a larger error, to either side, is not published."""
@@ -92,7 +96,7 @@ class Card(NamedTuple):
     values: Values
     measured: Mapping[str, Measured]
     lacks: tuple[str, ...] = ()
-    """Fields that readers show as 0 and that are unknown: zaps that nobody verified."""
+    """Unknown fields that it could have, as `fields: reason`: zaps that nobody verified."""
     why_not: str = ""
     identifier_kinds: tuple[str, ...] = ()
     counted_at: int | None = None
@@ -173,19 +177,33 @@ def _card(
     values |= {name: one.value for name, one in published.items()}
     k = tally.identifier_kinds(subject) if kind == IDENTIFIER else ()
     card = Card(kind, subject, values, published, identifier_kinds=k)
-    return completed(card, refused)
+    return completed(card, refused, UNVERIFIED, options.personal)
 
 
 def _is_wanted(kind: int, name: str, options: CardOptions) -> bool:
-    return name in options.personal or not field_named(kind, name).personal
+    return _may_have(field_named(kind, name), options.personal)
 
 
-def completed(card: Card, refused: Mapping[str, str]) -> Card:
-    """Return a card with the fields that its readers miss. `refused`: fields, with the reason."""
-    lacks = tuple(sorted(READERS.get(card.kind, frozenset()) - card.values.keys()))
-    needed = [name for name in lacks if not field_named(card.kind, name).zaps]
+def completed(
+    card: Card, refused: Mapping[str, str], no_zaps: str, personal: Collection[str] = ()
+) -> Card:
+    """Return a card with what it lacks, or why it is not published: readers show a 0 for a field.
+
+    `refused`: fields, with the reason. `no_zaps`: why fields of zaps are unknown. `personal`: the
+    personal fields that the user named.
+    """
+    needed = sorted(READERS.get(card.kind, frozenset()) - card.values.keys())
+    needed = [name for name in needed if not field_named(card.kind, name).zaps]
     why = f"{needed[0]}: {refused.get(needed[0], 'not known')}" if needed else ""
-    return card._replace(lacks=lacks, why_not=why)
+    zaps = [one.name for one in FIELDS[card.kind] if one.zaps and _may_have(one, personal)]
+    unpaid = ", ".join(name for name in zaps if name not in card.values)
+    lacks = [f"{unpaid}: {no_zaps}"] if unpaid else []
+    lacks += [f"{name}: {reason}" for name, reason in refused.items()]
+    return card._replace(lacks=tuple(lacks), why_not=why)
+
+
+def _may_have(field: CardField, personal: Collection[str]) -> bool:
+    return not field.personal or field.name in personal
 
 
 def is_due(card: Card, before: Event | None, now: int, options: CardOptions) -> bool:

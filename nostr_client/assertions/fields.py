@@ -48,38 +48,62 @@ class CardField(msgspec.Struct, frozen=True, kw_only=True):
     zaps: bool = False
 
 
-_COMMENTS: Final = CardField(
-    name="comment_cnt",
-    unit="events",
-    counts="Replies (kind 1, NIP-10, direct or below in the thread) and comments (kind 1111, "
-    "NIP-22, at any depth). Mentions do not count; of `e` tags without markers, those between the "
-    "first and the last are mentions.",
+def _of_thing(
+    noun: str, comments: str, repost: str, reaction: str, zap: str
+) -> tuple[CardField, ...]:
+    """Return the fields of an event or of an address; each text says which tags name one."""
+    return (
+        CardField(
+            name="comment_cnt",
+            unit="events",
+            counts=f"Replies (kind 1, NIP-10) and comments (kind 1111, NIP-22): direct; for the "
+            f"root of a thread, at any depth. Mentions do not count. {comments}",
+        ),
+        CardField(
+            name="quote_cnt",
+            unit="events",
+            counts=f"Notes and comments (kinds 1, 1111) with a `q` tag for the {noun}.",
+        ),
+        CardField(
+            name="repost_cnt",
+            unit="people",
+            counts=f"Authors of reposts (kinds 6 and 16, NIP-18). {repost}",
+        ),
+        CardField(
+            name="reaction_cnt",
+            unit="people",
+            counts=f"Authors of reactions (kind 7, NIP-25), including dislikes. {reaction}",
+        ),
+        CardField(
+            name="zap_cnt",
+            unit="payments",
+            counts=f"Zap receipts (kind 9735) for the {noun} that pay its author or a person "
+            f"of its `zap` tags, each payment once.{zap}",
+            zaps=True,
+        ),
+        CardField(name="zap_amount", unit="sats", counts="Sum of these payments.", zaps=True),
+    )
+
+
+_OF_EVENT: Final = _of_thing(
+    "event",
+    "Of `e` tags without markers, the first is the root and the last the parent; those between "
+    "are mentions.",
+    "A repost with several `e` tags counts for each of these events.",
+    "A reaction is to the event of its last `e` tag.",
+    "",
 )
-_QUOTES: Final = CardField(
-    name="quote_cnt",
-    unit="events",
-    counts="Notes and comments (kinds 1, 1111) with a `q` tag for the event.",
+_OF_ADDRESS: Final = _of_thing(
+    "address",
+    "A reply or comment names the address in an `a` or `A` tag; if it names only the event id of "
+    "a version, it does not count. An `a` tag without a marker is a root, also that of a "
+    "community (kind 34550).",
+    "A repost with several `a` tags counts for each of these addresses; one without an `a` tag "
+    "counts for none.",
+    "A reaction is to each address of its `a` tags; one with only the `e` tag of a version does "
+    "not count.",
+    " A zap with an `e` tag counts for that event, not for the address.",
 )
-_REPOSTS: Final = CardField(
-    name="repost_cnt", unit="people", counts="Authors of reposts (kinds 6 and 16, NIP-18)."
-)
-_REACTIONS: Final = CardField(
-    name="reaction_cnt",
-    unit="people",
-    counts="Authors of reactions (kind 7), including dislikes. A reaction is to the "
-    "event of its last `e` tag (NIP-25).",
-)
-_ZAPS: Final = (
-    CardField(
-        name="zap_cnt",
-        unit="payments",
-        counts="Zap receipts (kind 9735) for the event that pay its author or a person "
-        "of its `zap` tags, each payment once.",
-        zaps=True,
-    ),
-    CardField(name="zap_amount", unit="sats", counts="Sum of these payments.", zaps=True),
-)
-_OF_EVENT: Final = (_COMMENTS, _QUOTES, _REPOSTS, _REACTIONS, *_ZAPS)
 
 FIELDS: Final[dict[int, tuple[CardField, ...]]] = {
     USER: (
@@ -104,7 +128,9 @@ FIELDS: Final[dict[int, tuple[CardField, ...]]] = {
         CardField(
             name="reply_cnt",
             unit="events",
-            counts="Notes (kind 1) that reply to something, and comments (kind 1111).",
+            counts="Notes (kind 1) that reply to something, and comments (kind 1111). A note "
+            "with an `e` or `a` tag is a reply, unless each of these tags has the marker "
+            "`mention`; so the `a` tag of a community (kind 34550) makes a reply.",
         ),
         CardField(
             name="reactions_cnt",
@@ -182,7 +208,7 @@ FIELDS: Final[dict[int, tuple[CardField, ...]]] = {
         ),
     ),
     EVENT: _OF_EVENT,
-    ADDRESS: _OF_EVENT,
+    ADDRESS: _OF_ADDRESS,
     IDENTIFIER: (
         CardField(
             name="comment_cnt",

@@ -90,8 +90,8 @@ class Publisher:
         if why:
             _add(self.report.withheld, why)
             return False
-        if card.lacks:
-            _add(self.report.incomplete, ", ".join(card.lacks))
+        for lack in card.lacks:
+            _add(self.report.incomplete, lack)
         if is_due(card, before, now, self._options):
             return True
         self.report.unchanged += 1

@@ -25,7 +25,7 @@ _BUDGET: Final = ReadBudget(events=4 * NEWEST, bytes=4_000_000)
 
 
 class CardRelays(NamedTuple):
-    """Where cards go. `timeout`: seconds that all relays of a run may take."""
+    """Where cards go. `timeout`: seconds for sending to all; `events_by` has its own limit."""
 
     urls: Sequence[str]
     options: Options

@@ -32,7 +32,8 @@ class PublishReport(msgspec.Struct, kw_only=True):
     - `withheld`: number of cards that the run did not publish, by reason.
     - `without_card`: number of stored authors and events that get no card, if the run publishes
       cards of all; by noun and reason, as `author: reason`.
-    - `incomplete`: number of published cards without a field, by field.
+    - `incomplete`: number of published cards without fields; by fields and reason, as
+      `field, field: reason`.
     - `relays`: the result for each relay, by normalised URL.
     """
 

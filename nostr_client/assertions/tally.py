@@ -14,6 +14,7 @@ from nostr_client.codecs import kinds
 from nostr_client.codecs.private_kinds import PRIVATE_KINDS, is_private
 from nostr_client.codecs.references import (
     address_of,
+    identifiers_named,
     reaction_targets,
     receivers,
     targets_named,
@@ -240,7 +241,7 @@ class AssertionTally:
 
     def _comment(self, event: Event) -> None:
         self._person(event.pubkey).replies += 1
-        for identifier in self._identifiers(event, "Ii", "Kk"):
+        for identifier in self._identifiers(event, "Ii"):
             identifier.comments += 1
         for target in targets_named(event, "EeAa"):
             self._thing(target).comments += 1
@@ -265,7 +266,7 @@ class AssertionTally:
 
     def _external_reaction(self, event: Event) -> None:
         who = self._number(event.pubkey)
-        for identifier in self._identifiers(event, "i", "k"):
+        for identifier in self._identifiers(event, "i"):
             identifier.reactions.add(who)
 
     def _report(self, event: Event) -> None:
@@ -302,15 +303,12 @@ class AssertionTally:
             self._subjects[event.id] = EVENT
         return True
 
-    def _identifiers(self, event: Event, names: str, types: str) -> list[_Thing]:
+    def _identifiers(self, event: Event, names: str) -> list[_Thing]:
         """Return the identifiers (NIP-73) that an event is about, each once."""
-        named = dict.fromkeys(value for name in names for value in event.tag_values(name))
-        kind = next((value for name in types for value in event.tag_values(name)), None)
         found = []
-        for value in named:
+        for value, given in identifiers_named(event, names).items():
             thing = self._externals.setdefault(value, _Thing())
-            if kind is not None:
-                thing.kinds[kind] += 1
+            thing.kinds.update(given)
             found.append(thing)
         return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -36,10 +36,6 @@ if TYPE_CHECKING:
     from nostr_client.codecs.nip44 import Nip44
     from nostr_client.options import Options
     from nostr_client.store.sqlite import SqliteStore
-
-
-UNVERIFIED: Final = "no known wallet signed the receipts"
-"""Why a card lacks the numbers of zaps."""
 
 
 @click.group(cls=CommandGroup)
@@ -108,7 +104,8 @@ def assertions() -> None:
     type=Seconds(most=86_400),
     default=600.0,
     show_default=True,
-    help="Wait at most this long for all relays of a run.",
+    help="Send events to the relays for at most this long. Before, the relays say which events of "
+    "the key they have; this question has its own limit.",
 )
 @key_file_option
 @relay_option
@@ -155,13 +152,8 @@ def publish(
         raise click.UsageError("no subject: give SUBJECT, --from, --all, --followed-by or --watch")
     urls, key = chosen_relays(relays), _card_key(key_file)
     run = PublishRun(StoreOrAgent(store).path, key, urls, options, network, how)
-    if tables is not None:
-        report = run_async(run.of_table(tables))
-        why = "the tables have no zaps"
-    else:
-        report = run_async(run.of_store(named))
-        why = UNVERIFIED
-    _show(report, as_json, why, is_dry=how["dry_run"])
+    report = run_async(run.of_store(named) if tables is None else run.of_table(tables))
+    _show(report, as_json, is_dry=how["dry_run"])
     ctx.exit(_code(report))
 
 
@@ -466,9 +458,7 @@ def _builtins(value: object) -> dict[str, Any]:
     return made
 
 
-def _show(
-    report: PublishReport, as_json: bool, lacking: str = UNVERIFIED, *, is_dry: bool = False
-) -> None:
+def _show(report: PublishReport, as_json: bool, *, is_dry: bool = False) -> None:
     if as_json:
         print_json(report.to_dict())
         return
@@ -483,7 +473,7 @@ def _show(
         noun, _, why = reason.partition(": ")
         say(f"{plural(number, noun)} without a card: {why}")
     for lacks, number in report.incomplete.items():
-        say(f"{plural(number, 'card')} without {lacks}: {lacking}")
+        say(f"{plural(number, 'card')} without {lacks}")
     table = plain_table("relay", "taken", "left", "why")
     for url, one in report.relays.items():
         table.add_row(url, str(one.taken), str(one.left), _why(one))

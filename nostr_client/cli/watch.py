@@ -244,6 +244,8 @@ def show(name: str, overlap: bool, place: StoreOrAgent, as_json: bool) -> None:
         return
     say_claims(found)
     console().print(str(found), style="bold", soft_wrap=True)
+    if kept.watch.within:
+        click.echo(_within(kept))
     for one in kept.asserted:
         from nostr_client.assertions.reading import compared
 
@@ -256,6 +258,14 @@ def show(name: str, overlap: bool, place: StoreOrAgent, as_json: bool) -> None:
         )
     if shared is not None:
         show_overlap(shared)
+
+
+def _within(kept: StoredWatch) -> str:
+    """Return the newest figure of a watch within its web of trust, with its time."""
+    found = kept.newest.within if kept.newest is not None else None
+    if found is None:
+        return f"within {kept.watch.within}: not known yet"
+    return f"{found}, {series.moment(found.at)}"
 
 
 def say_claims(found: CountReport) -> None:

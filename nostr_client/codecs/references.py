@@ -1,11 +1,12 @@
 """What an event says about another one: what a reaction is to, where in a thread a reply is. Pure.
 
 Registers and counts of relays know tags only, so they cannot show any of this. Sources: NIP-10
-(replies), NIP-25 (reactions), NIP-57 (splits of zaps).
+(replies), NIP-22 (comments), NIP-25 (reactions), NIP-57 (splits of zaps).
 """
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nostr_client.errors import clip
@@ -40,6 +41,22 @@ def targets_named(event: Event, names: Iterable[str]) -> set[str]:
         for value in event.tag_values(name)
         if (":" in value) == (name in "aA")
     }
+
+
+def identifiers_named(event: Event, names: Iterable[str]) -> dict[str, set[str]]:
+    """Return the identifiers (NIP-73) that tags `I` and `i` name, with the kinds they have there.
+
+    `K` is the kind of `I`, and `k` that of `i` (NIP-22). Of as many identifiers as kinds, each has
+    its own kind, in their order; else all have the first.
+    """
+    found: dict[str, set[str]] = {}
+    for name in names:
+        values = [*event.tag_values(name)]
+        given = [*event.tag_values("K" if name == "I" else "k")]
+        kinds = given if len(given) == len(values) else given[:1] * len(values)
+        for value, kind in zip_longest(values, kinds):
+            found.setdefault(value, set()).update(() if kind is None else (kind,))
+    return found
 
 
 def reaction_targets(reaction: Event) -> set[str]:

@@ -325,7 +325,7 @@ def reposts(target: str) -> Query:
 
 
 def replies(target: str) -> Query:
-    """Count the replies (kind 1) to an event: the direct replies and all replies below them."""
+    """Count the replies (kind 1) to an event: direct ones; of a thread's root, at any depth."""
     return _about("replies", target, [kinds.TEXT_NOTE])
 
 
@@ -336,9 +336,10 @@ def quotes(target: str) -> Query:
 
 
 def comments(target: str) -> Query:
-    """Count the comments (kind 1111) on an event or an address, at any depth (NIP-22).
+    """Count the comments (kind 1111) below an event or an address, at any depth (NIP-22).
 
-    The query finds comments by their `E` or `A` tag.
+    The query finds comments by their `E` or `A` tag, which names the root of the thread. So the
+    query finds no comments on a comment.
     """
     found = nip19.event_or_address(target)
     name = "#A" if ":" in found else "#E"

@@ -398,11 +398,15 @@ async def test_a_watch_within_a_web_prints_both_figures_or_why_there_is_one(
         asked = ("watch", "add", "w", "followers", NPUB, "-r", relay.url)
         wrong = await run(*asked, "--within", "me")
         added = await run(*asked, "--within", npub)
+        unshown = await run("watch", "show", "w")
         before = await run("watch", "run", "--once")
         async with await SqliteStore.open(tmp_path / "store.db") as store:
             await store.save([list_])
         after = await run("watch", "run", "--once")
         data = await run("watch", "run", "--once", "--json")
+        shown = await run("watch", "show", "w")
+    assert f"within {npub}: not known yet" in unshown[1]
+    assert f"within {npub}:1 (3 people): 2 (exact) distinct authors, 20" in shown[1]
     assert (wrong[0], "an npub instead" in wrong[2]) == (2, True)
     assert added[0] == before[0] == after[0] == 0, added
     assert "no follow list" in before[2]

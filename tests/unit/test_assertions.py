@@ -30,7 +30,7 @@ from nostr_client.codecs.private_kinds import is_private
 from nostr_client.codecs.web_of_trust import FollowsAndMutes, Root, web_of
 from nostr_client.errors import InvalidInput
 from tests.conftest import shared_path
-from tests.zapping import zap_tags
+from tests.zapping import SENDER, zap_tags
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -276,6 +276,30 @@ def test_zaps_count_once_a_payment_and_what_no_wallet_is_known_to_sign_is_left_o
     assert forged.values(USER, ME.pubkey)["zap_cnt_recd"] == 0
 
 
+def test_every_card_without_zaps_names_the_missing_fields_and_the_reason() -> None:
+    """A person's card, an event's and an address's: no receipt of theirs is verified."""
+    essay = ("a", ADDRESS_OF_ME)
+    events = [NOTE, ESSAY, zapped(("e", NOTE.id), n=1), zapped(essay, n=2), zapped(n=3)]
+    subjects = [(USER, ME.pubkey), (EVENT, NOTE.id), (ADDRESS, ADDRESS_OF_ME)]
+    why = "no known wallet signed the receipts"
+    person = "zap_amt_recd, zap_cnt_recd, zap_avg_amt_day_recd"
+    cards = list(cards_of(tally_of(events, signed=None), subjects, OPTIONS, {}))
+    thing = f"zap_cnt, zap_amount: {why}"
+    assert [card.lacks for card in cards] == [(f"{person}: {why}",), (thing,), (thing,)]
+    assert not any(card.why_not for card in cards)
+    named = CardOptions(personal=frozenset({"zap_cnt_sent"}))
+    unknown = tally_of([*events, made(SENDER, 1)], signed=None)
+    (card,) = cards_of(unknown, [(USER, SENDER.pubkey)], named, {})
+    assert card.lacks == (f"zap_cnt_sent: {why}",)
+    assert all(not card.lacks for card in cards_of(tally_of(events), subjects, OPTIONS, {}))
+
+
+def test_a_card_that_can_do_without_a_refused_number_says_why_it_lacks_it() -> None:
+    measured = Measured(100, 90, 110, exact=False, at=NOW, asked=3, answered=3)
+    card = card_of(tally_of([NOTE, ESSAY]), ADDRESS, ADDRESS_OF_ME, reaction_cnt=measured)
+    assert (card.why_not, card.lacks) == ("", ("reaction_cnt: the estimate is wider than ±5%",))
+
+
 @pytest.mark.parametrize("first", [0, 1])
 def test_a_forged_receipt_hides_no_payment_that_the_wallet_signed(first: int) -> None:
     signed = zapped()
@@ -307,10 +331,13 @@ def test_identifiers_have_their_kind_and_both_numbers() -> None:
 
 
 ADDRESS_OF_ME = f"30023:{ME.pubkey}:essay"
-
+COMMUNITY = f"34550:{ME.pubkey}:club"
 
 NOTE = made(ME, 1)
 ESSAY = made(ME, 30_023, ("d", "essay"))
+REPLY = made(OTHER, 1, ("e", NOTE.id, "", "root"), at=2_000)
+BELOW = made(ME, 1, ("e", NOTE.id, "", "root"), ("e", REPLY.id, "", "reply"), at=3_000)
+LOWEST = made(OTHER, 1, ("e", NOTE.id, "", "root"), ("e", BELOW.id, "", "reply"), at=4_000)
 SAME_NAMES = {(EVENT, "e"): NOTE.id, (ADDRESS, "a"): ADDRESS_OF_ME}
 """Subjects whose names a stranger also gives to identifiers."""
 
@@ -342,6 +369,69 @@ def test_an_identifier_of_the_same_name_changes_no_card_of_an_event_or_address(
         assert tally.identifier_kinds(name) == ("web",)
         cards = cards_of(tally, list(tally.subjects()), OPTIONS, {})
         assert subjects <= {(card.kind, card.subject) for card in cards}
+
+
+@pytest.mark.parametrize(
+    ("events", "kind", "subject", "field", "number"),
+    [
+        ([REPLY, BELOW, LOWEST], EVENT, NOTE.id, "comment_cnt", 3),
+        ([REPLY, BELOW, LOWEST], EVENT, REPLY.id, "comment_cnt", 1),
+        ([made(OTHER, 1, ("e", ESSAY.id, "", "root"))], ADDRESS, ADDRESS_OF_ME, "comment_cnt", 0),
+        ([made(OTHER, 1, ("a", COMMUNITY))], ADDRESS, COMMUNITY, "comment_cnt", 1),
+        ([made(OTHER, 1, ("a", COMMUNITY))], USER, OTHER.pubkey, "reply_cnt", 1),
+        ([made(OTHER, 1, ("a", COMMUNITY, "", "mention"))], USER, OTHER.pubkey, "reply_cnt", 0),
+        ([made(OTHER, 7, ("e", ESSAY.id))], ADDRESS, ADDRESS_OF_ME, "reaction_cnt", 0),
+        (
+            [made(OTHER, 7, ("a", ADDRESS_OF_ME), ("a", COMMUNITY))],
+            ADDRESS,
+            ADDRESS_OF_ME,
+            "reaction_cnt",
+            1,
+        ),
+        ([made(OTHER, 6, ("e", NOTE.id), ("e", REPLY.id))], EVENT, NOTE.id, "repost_cnt", 1),
+        ([made(OTHER, 6, ("e", NOTE.id), ("e", REPLY.id))], EVENT, REPLY.id, "repost_cnt", 1),
+        ([made(OTHER, 16, ("e", ESSAY.id))], ADDRESS, ADDRESS_OF_ME, "repost_cnt", 0),
+    ],
+)
+def test_the_table_of_fields_is_true_of_threads_addresses_and_several_tags(
+    events: list[Event], kind: int, subject: str, field: str, number: int
+) -> None:
+    assert tally_of([NOTE, ESSAY, *events]).values(kind, subject)[field] == number
+
+
+def test_the_table_says_how_deep_comments_count_and_which_tags_name_an_address() -> None:
+    for kind in (EVENT, ADDRESS):
+        assert "direct; for the root of a thread, at any depth" in counts(kind, "comment_cnt")
+    assert "`a`" in counts(ADDRESS, "reaction_cnt")
+    assert "last `e`" not in counts(ADDRESS, "reaction_cnt")
+    assert "several `e` tags counts for each" in counts(EVENT, "repost_cnt")
+    assert "community" in counts(ADDRESS, "comment_cnt")
+    assert "community" in counts(USER, "reply_cnt")
+
+
+def counts(kind: int, name: str) -> str:
+    return field_named(kind, name).counts
+
+
+def test_an_identifier_has_the_kind_tag_of_its_own_case() -> None:
+    """NIP-22: `K` is the kind of the root in `I`, `k` that of the parent in `i`."""
+    podcast, episode = "podcast:guid:1", "podcast:item:guid:2"
+    root, parent = (
+        [("I", podcast), ("K", "podcast:guid")],
+        [("i", episode), ("k", "podcast:item:guid")],
+    )
+    for tags in (root + parent, parent + root):
+        tally = tally_of([made(OTHER, 1111, *tags)])
+        assert tally.identifier_kinds(podcast) == ("podcast:guid",)
+        assert tally.identifier_kinds(episode) == ("podcast:item:guid",)
+    several = [parent[0], ("i", podcast), parent[1], ("k", "podcast:guid")]
+    tally = tally_of([made(OTHER, 17, *several)])
+    assert tally.identifier_kinds(podcast) == ("podcast:guid",)
+    assert tally.identifier_kinds(episode) == ("podcast:item:guid",)
+    both = [("I", podcast), ("K", "podcast:guid"), ("i", podcast), ("k", "podcast:guid")]
+    (card,) = cards_of(tally_of([made(OTHER, 1111, *both)]), [(IDENTIFIER, podcast)], OPTIONS, {})
+    assert card.values["comment_cnt"] == 1
+    assert card.identifier_kinds == ("podcast:guid",)
 
 
 def test_the_kind_of_an_identifier_does_not_depend_on_the_order_of_events() -> None:

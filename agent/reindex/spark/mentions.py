@@ -14,6 +14,7 @@ from nostr_client.assertions.tally import EXTERNAL_REACTION
 from nostr_client.codecs import kinds
 from nostr_client.codecs.private_kinds import is_private
 from nostr_client.codecs.references import (
+    identifiers_named,
     reaction_label,
     reaction_targets,
     targets_named,
@@ -70,7 +71,7 @@ def _comment(event: Event) -> Iterator[Mention]:
     for what, (direct, below) in (("reply", things), ("external reply", externals)):
         yield from ((what, target, DIRECT) for target in direct)
         yield from ((what, target) for target in below - direct)
-    yield from _identifiers(event, "Ii", "Kk")
+    yield from _identifiers(event, "Ii")
     yield from _quotes(event)
 
 
@@ -91,15 +92,16 @@ def _reaction(event: Event) -> Iterator[Mention]:
 
 def _external_reaction(event: Event) -> Iterator[Mention]:
     yield from (("external reaction", one) for one in set(event.tag_values("i")))
-    yield from _identifiers(event, "i", "k")
+    yield from _identifiers(event, "i")
 
 
-def _identifiers(event: Event, names: str, types: str) -> Iterator[Mention]:
-    """Each identifier (NIP-73) that an event is about, with its kind where the event names it."""
-    kind = next((value for name in types for value in event.tag_values(name)), None)
-    label = () if kind is None else (kind,)
-    named = {value for name in names for value in event.tag_values(name)}
-    return (("identifier", one, *label) for one in named)
+def _identifiers(event: Event, names: str) -> Iterator[Mention]:
+    """Each identifier (NIP-73) that an event is about, once for each kind that the event gives it,
+    or once without a kind."""
+    for one, given in identifiers_named(event, names).items():
+        yield from (("identifier", one, kind) for kind in sorted(given))
+        if not given:
+            yield "identifier", one
 
 
 _READ: Final[dict[int, Callable[[Event], Iterator[Mention]]]] = {

@@ -74,10 +74,13 @@ def further() -> list[Event]:
 
     site, web = ("i", "https://a.example"), ("k", "web")
     note = make(5, 1, content="named by an identifier too")
+    episode = (("i", "podcast:item:guid:2"), ("k", "podcast:item:guid"))
+    podcast = (("I", "podcast:guid:1"), ("K", "podcast:guid"), *episode)
     stranger = (("e", KEYS[0]), ("i", note.id), ("k", "web"))
     return [
         note,
         make(4, 1111, tags=stranger),
+        make(4, 1111, tags=podcast),
         make(4, 1111, tags=(("e", note.id), ("I", note.id), ("a", note.id))),
         make(4, 7, tags=(("a", note.id), ("e", KEYS[0]))),
         make(4, 17, tags=(("i", note.id), ("k", "other"))),
