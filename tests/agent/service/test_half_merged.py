@@ -133,7 +133,7 @@ async def test_after_a_restart_a_live_event_moves_the_number_though_a_relay_is_m
 async def test_what_a_relay_said_long_ago_is_asked_again_first(tmp_path: Path) -> None:
     async with asked_once_then_mute(tmp_path) as (fast, slow):
         with closing(sqlite3.connect(tmp_path / "store.db")) as conn, conn:
-            conn.execute("UPDATE claim SET asked_at = asked_at - ?", (KEEP,))
+            conn.execute("UPDATE claim SET asked_at = asked_at - ?", (KEEP + 60,))
         async with an_agent(tmp_path, [fast.url, slow.url], WATCH) as agent:
             await agent.client.recount("w")
             await agent.until(shows(4), "w")
