@@ -55,12 +55,14 @@ async def publish_table(
     name: str = "nostr-tally",
     now: Callable[[], float],
     dry_run: bool = False,
+    adopt: bool = False,
 ) -> PublishReport:
     """Publish the cards of all rows of a table. `now` gives Unix seconds. A dry run signs and sends
     nothing.
 
     The store has the ledger, and the requests to vanish. `prune`: retract the cards of subjects
-    that the table lacks. `name`: in the key's profile. Raises InvalidInput if nothing may be
+    that the table lacks. `name`: in the key's profile. `adopt`: take over a key that
+    another store used. Raises InvalidInput if nothing may be
     published: of an empty or damaged table, or with the key of a person. Raises MissingExtra,
     StoreError, OSError. Safe to cancel: what was signed is in the ledger, and the next run sends
     it.
@@ -70,7 +72,9 @@ async def publish_table(
         source = await _TableCards(store, table, subjects, at, prune).checked(signer.pubkey)
         publisher = Publisher(Ledger(store.database, signer.pubkey), signer, options, now)
         method = CardMethod(_METHOD, _COUNTS, name)
-        return await publish_from(store, source, method, publisher, relays, dry_run=dry_run)
+        return await publish_from(
+            store, source, method, publisher, relays, dry_run=dry_run, adopt=adopt
+        )
 
 
 class _TableCards:

@@ -59,10 +59,6 @@ _SUBJECTS: Final = (
     "SELECT kind, subject FROM assertion WHERE signer = ?1 AND (kind, subject) > (?2, ?3)"
     " AND kind >= 30000 AND NOT is_retracted ORDER BY kind, subject LIMIT ?4"
 )
-_HAS_TAKEN: Final = (
-    "SELECT EXISTS (SELECT 1 FROM assertion a JOIN assertion_taken t ON t.n = a.n AND t.relay = ?2"
-    " WHERE a.signer = ?1)"
-)
 _LEFT: Final = (
     "SELECT count(*) FROM assertion a LEFT JOIN assertion_taken t ON t.n = a.n AND t.relay = ?2"
     " WHERE a.signer = ?1 AND t.id IS NOT a.id"
@@ -157,12 +153,11 @@ class Ledger:
             ]
         )
 
-    async def has_taken(self, relay: str) -> bool:
-        """Return whether a relay (normalised URL) accepted any event of this key."""
-        row = (self.signer, relay)
-        return await self._database.read(
-            lambda conn: bool(conn.execute(_HAS_TAKEN, row).fetchone()[0])
-        )
+    async def has_signed(self, least_kind: int = 0) -> bool:
+        """Return whether this key signed anything for this store; 30382: a card."""
+        sql = "SELECT EXISTS (SELECT 1 FROM assertion WHERE signer = ? AND kind >= ?)"
+        row = (self.signer, least_kind)
+        return await self._database.read(lambda conn: bool(conn.execute(sql, row).fetchone()[0]))
 
     async def left(self, relay: str) -> int:
         """Return the number of events that a relay (normalised URL) has not accepted."""

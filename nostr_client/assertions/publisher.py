@@ -8,7 +8,10 @@ from contextlib import asynccontextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from nostr_client.assertions.cards import CardOptions, is_due
+from nostr_client.assertions.fields import FIELDS
 from nostr_client.assertions.report import PublishReport, RelayDelivery
 from nostr_client.assertions.signing import BATCH, batches, sign_all
 from nostr_client.codecs import kinds
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 
     from nostr_client.assertions.cards import Card
-    from nostr_client.assertions.introduction import Introduction
+    from nostr_client.assertions.introduction import Introduction, KeyLook, SeenCard
     from nostr_client.assertions.ledger import Ledger, Pending
     from nostr_client.codecs.event import Event
     from nostr_client.codecs.keys import Signer
@@ -42,6 +45,14 @@ IN_A_ROW: Final = 3
 
 _ENDS: Final = ("restricted", "auth-required")
 """Refusals of our key, not of one event: this run skips the relay."""
+
+MINUTE: Final = 60
+"""Seconds that a card may be ahead of the clock: two cards of a subject never have one time."""
+
+OTHERS: Final = (
+    "a relay has newer cards by this key that this store did not sign: another program uses the"
+    " key, or the store is an old copy"
+)
 
 RATE_LIMITED: Final = "rate-limited"
 
@@ -63,7 +74,14 @@ class Publisher:
         self._signer = signer
         self._options = options
         self._now = now
+        self._look: KeyLook | None = None
+        self._adopts = False
+        self.introduction: Introduction | None = None
         self.report = PublishReport()
+
+    def heed(self, look: KeyLook, *, adopt: bool) -> None:
+        """Withhold the cards that another program signed newer; to `adopt`, sign them again."""
+        self._look, self._adopts = look, adopt
 
     async def sign(self, cards: Iterable[Card], *, dry_run: bool = False) -> None:
         """Sign the cards that are due and record them in the ledger.
@@ -77,12 +95,23 @@ class Publisher:
             due = [one for one in some if self._is_signed(one, before.get(one[:2]), now)]
             self.report.signed += len(due)
             if due and not dry_run:
+                await self._introduce()
                 await self._record(
-                    [
-                        (one.template(now, before.get(one[:2]), self._options), one[:2])
-                        for one in due
-                    ]
+                    [(self._template(one, before.get(one[:2]), now), one[:2]) for one in due]
                 )
+
+    def _template(self, card: Card, before: Event | None, now: int) -> EventTemplate:
+        """Return the event of a card, newer than those that it replaces."""
+        made = card.template(now, before, self._options)
+        seen = self._newer(card)
+        if seen is None:
+            return made
+        at = max(made.created_at or now, seen.created_at + 1)
+        return msgspec.structs.replace(made, created_at=at)
+
+    def _newer(self, card: Card) -> SeenCard | None:
+        """Return the newer card of the subject that this store did not sign."""
+        return None if self._look is None else self._look.newer.get(card[:2])
 
     def _is_signed(self, card: Card, before: Event | None, now: int) -> bool:
         """Whether to sign a card now; the report counts why not."""
@@ -90,9 +119,16 @@ class Publisher:
         if why:
             _add(self.report.withheld, why)
             return False
+        newer = self._newer(card)
+        if newer is not None and not self._adopts:
+            _add(self.report.withheld, OTHERS)
+            return False
+        dated = now if before is None else before.created_at
+        if dated - now > MINUTE:
+            self.report.ahead = max(self.report.ahead, dated - now)
         for lack in card.lacks:
             _add(self.report.incomplete, lack)
-        if is_due(card, before, now, self._options):
+        if newer is not None or is_due(card, before, now, self._options):
             return True
         self.report.unchanged += 1
         return False
@@ -120,8 +156,16 @@ class Publisher:
         at = max(int(self._now()), card.created_at)
         return EventTemplate(kind=kinds.DELETION, tags=tags, created_at=at)
 
-    async def introduce(self, introduction: Introduction) -> None:
-        """Sign the key's profile (kind 0) and relays (kind 10002) if they changed."""
+    async def introduce_again(self) -> None:
+        """Sign the key's profile and relays if they changed since its first card."""
+        if await self.ledger.has_signed(min(FIELDS)):
+            await self._introduce()
+
+    async def _introduce(self) -> None:
+        """Sign the key's profile (kind 0) and relays (kind 10002) if they changed, once a run."""
+        introduction, self.introduction = self.introduction, None
+        if introduction is None:
+            return
         wanted = introduction.parts()
         before = await self.ledger.published([(kind, "") for kind, _, _ in wanted])
         for kind, content, tags in wanted:

@@ -15,12 +15,17 @@ class RelayDelivery(msgspec.Struct, kw_only=True):
     - `refused`: number of refused events, by reason.
     - `left`: number of events that the relay has not accepted yet.
     - `error`: why the run stopped for this relay, or sent it nothing.
+    - `unread`: why the run did not read all events of the key on this relay.
+    - `others`: number of cards of the key on this relay that are newer than the cards that this
+      store signed; another program uses the key.
     """
 
     taken: int = 0
     refused: dict[str, int] = {}
     left: int = 0
     error: str = ""
+    unread: str = ""
+    others: int = 0
 
 
 class PublishReport(msgspec.Struct, kw_only=True):
@@ -34,6 +39,8 @@ class PublishReport(msgspec.Struct, kw_only=True):
       cards of all; by noun and reason, as `author: reason`.
     - `incomplete`: number of published cards without fields; by fields and reason, as
       `field, field: reason`.
+    - `ahead`: number of seconds by which the newest published card of the run's subjects is ahead
+      of the clock, if it is more than a minute.
     - `relays`: the result for each relay, by normalised URL.
     """
 
@@ -43,7 +50,13 @@ class PublishReport(msgspec.Struct, kw_only=True):
     withheld: dict[str, int] = {}
     without_card: dict[str, int] = {}
     incomplete: dict[str, int] = {}
+    ahead: int = 0
     relays: dict[str, RelayDelivery] = {}
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every relay has all cards, and no other program uses the key."""
+        return not any(one.left or one.others for one in self.relays.values())
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON values."""

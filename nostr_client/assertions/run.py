@@ -14,7 +14,7 @@ import msgspec
 
 from nostr_client.assertions.cards import Card, cards_of
 from nostr_client.assertions.fields import USER, author_of
-from nostr_client.assertions.introduction import Introduction, check_key
+from nostr_client.assertions.introduction import Introduction, look_at_key
 from nostr_client.assertions.ledger import Ledger
 from nostr_client.assertions.publisher import Publisher
 from nostr_client.assertions.report import PublishReport, RelayDelivery
@@ -99,10 +99,12 @@ async def publish(
     *,
     now: Callable[[], float],
     dry_run: bool = False,
+    adopt: bool = False,
     note: Callable[[str], object] = lambda _: None,
 ) -> PublishReport:
     """Publish the cards of a plan; `now` gives Unix seconds. A dry run signs and sends nothing.
-    `note` receives what people should know of the numbers.
+    `adopt`: take over a key that another store used. `note` receives what people should know of the
+    numbers.
 
     Raises InvalidInput if nothing may be published: of a store that is empty or read in part, with
     the key of a person, or without an input that the plan names; a dry run raises the same. Raises
@@ -119,7 +121,9 @@ async def publish(
     source = await _StoreCards.of(store, tally, plan, options)
     publisher = Publisher(Ledger(store.database, signer.pubkey), signer, options, now)
     publisher.report.without_card = tally.without_card() if plan.everything else {}
-    return await publish_from(store, source, plan.method, publisher, relays, dry_run=dry_run)
+    return await publish_from(
+        store, source, plan.method, publisher, relays, dry_run=dry_run, adopt=adopt
+    )
 
 
 async def publish_from(
@@ -130,26 +134,34 @@ async def publish_from(
     relays: CardRelays,
     *,
     dry_run: bool,
+    adopt: bool,
 ) -> PublishReport:
     """Sign the cards of a source that changed, retract what is gone, then send.
 
-    Raises InvalidInput for a key that counted by another method, or that a person uses.
+    `adopt`: take over a key that another store used. Raises InvalidInput for a key that counted by
+    another method, or that a person uses. Raises RelayError if a relay does not show whose key it
+    is.
     """
     ledger = publisher.ledger
     introduction = Introduction(tuple(relays.urls), method.name, about(method))
     await ledger.check(method.text)
-    unknown = await check_key(store, ledger, relays, introduction)
+    look = await look_at_key(store, ledger, relays, introduction, adopt=adopt)
+    publisher.heed(look, adopt=adopt)
     if not dry_run:
         await ledger.claim(method.text)
-        await publisher.introduce(introduction)
+        publisher.introduction = introduction
     async for cards in source.cards():
         await publisher.sign(cards, dry_run=dry_run)
     async for subjects in ledger.subjects():
         await publisher.retract(await source.gone(subjects), dry_run=dry_run)
     if not dry_run:
-        await relays.send(publisher, unknown)
-    elif unknown:
-        publisher.report.relays = _refused(relays.urls, unknown, publisher.report)
+        await publisher.introduce_again()
+        await relays.send(publisher, look.unknown)
+    elif look.unknown or look.unread or look.others:
+        publisher.report.relays = _refused(relays.urls, look.unknown, publisher.report)
+    for url, delivery in publisher.report.relays.items():
+        delivery.unread = look.unread.get(url, "")
+        delivery.others = 0 if adopt else look.others.get(url, 0)
     return publisher.report
 
 

@@ -22,7 +22,7 @@ from nostr_client.cli.parameters import Percent, Seconds
 from nostr_client.cli.place import StoreOrAgent, place_option, store_option, the_agent
 from nostr_client.cli.questions import dry_run_option, from_option, listed, provider_option
 from nostr_client.cli.relays import chosen_relays, network_options, relay_option
-from nostr_client.codecs.display import moment, plural
+from nostr_client.codecs.display import age, moment, plural
 from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -91,6 +91,12 @@ def assertions() -> None:
     metavar="KEY[:DEPTH]",
     help="Also publish the rank of each person within the web of trust of this key, or with :2 to "
     "depth 2; each viewpoint needs a key for cards of its own.",
+)
+@click.option(
+    "--adopt",
+    is_flag=True,
+    help="Take over a key for cards that this program used with another store, or with other "
+    "relays.",
 )
 @click.option("--prune", is_flag=True, help="Retract the cards of all other subjects.")
 @click.option(
@@ -243,7 +249,8 @@ def _status_code(found: Mapping[str, Any]) -> int:
     if not found["on"] or found["why"]:
         return FAILURE
     report = found["report"]
-    return FAILURE if report and any(one["left"] for one in report["relays"].values()) else OK
+    relays = report["relays"].values() if report else ()
+    return FAILURE if any(one["left"] or one["others"] for one in relays) else OK
 
 
 @assertions.command()
@@ -396,6 +403,7 @@ class PublishRun(NamedTuple):
                 self._relays,
                 now=time.time,
                 dry_run=how["dry_run"],
+                adopt=how["adopt"],
                 note=say,
             )
 
@@ -417,6 +425,7 @@ class PublishRun(NamedTuple):
                 name=self.how["name"],
                 now=time.time,
                 dry_run=self.how["dry_run"],
+                adopt=self.how["adopt"],
             )
 
     @property
@@ -474,6 +483,11 @@ def _show(report: PublishReport, as_json: bool, *, is_dry: bool = False) -> None
         say(f"{plural(number, noun)} without a card: {why}")
     for lacks, number in report.incomplete.items():
         say(f"{plural(number, 'card')} without {lacks}")
+    if report.ahead:
+        say(
+            f"the newest published card is {age(report.ahead)} ahead of this clock: relays may"
+            " refuse cards that are dated in the future"
+        )
     table = plain_table("relay", "taken", "left", "why")
     for url, one in report.relays.items():
         table.add_row(url, str(one.taken), str(one.left), _why(one))
@@ -482,10 +496,16 @@ def _show(report: PublishReport, as_json: bool, *, is_dry: bool = False) -> None
 
 
 def _why(one: RelayDelivery) -> str:
-    """Return why a relay lacks events, each reason once."""
+    """Return why a relay lacks events and what is wrong there, each reason once."""
     reasons = [f"{number} × {reason or 'refused'}" for reason, number in one.refused.items()]
     if one.error and one.error not in one.refused:
         reasons.append(one.error)
+    if one.others:
+        reasons.append(
+            f"{plural(one.others, 'newer card')} by this key that this store did not sign"
+        )
+    if one.unread:
+        reasons.append(one.unread)
     return "; ".join(reasons)
 
 
@@ -493,4 +513,4 @@ def _code(report: PublishReport) -> int:
     relays = report.relays.values()
     if relays and all(one.error and not one.taken for one in relays):
         return NO_RELAY
-    return FAILURE if any(one.left for one in relays) else OK
+    return OK if report.is_done else FAILURE

@@ -21,6 +21,7 @@ from nostr_client.codecs.event import Event, EventTemplate, parse_event
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.keys import KeySigner
 from nostr_client.codecs.nip19 import PublicKey
+from nostr_client.network.paging.pager import PAGE
 from nostr_client.network.pool import RelayPool
 from nostr_client.options import Options
 from nostr_client.store.sqlite import SqliteStore
@@ -298,25 +299,103 @@ class ShowsNothing(Takes):
             await peer.send("CLOSED", message[1], "auth-required: for members")
 
 
-async def test_a_relay_that_does_not_show_the_events_of_a_key_gets_no_cards(publish: Run) -> None:
+async def test_a_new_key_signs_nothing_until_every_relay_shows_whose_it_is(publish: Run) -> None:
+    """A known key goes on: only the relay that does not answer gets nothing."""
     behaviour = ShowsNothing()
     async with FaultyRelay(behaviour) as closed, FaultyRelay(Takes()) as relay:
         urls = ("-r", closed.url, "-r", relay.url)
         for dry in (("--dry-run",), ()):
-            code, report, _ = await publish("--all", *urls, *dry)
-            why = report["relays"][closed.url]["error"]
-            assert (code, "does not say which events of this key" in why) == (1, True), report
-        assert (report["relays"][closed.url]["left"], len(sent(relay))) == (5, 5)
-        assert sent(closed) == []
+            code, _, err = await publish("--all", *urls, *dry)
+            assert (code, closed.url in err, "first run of a key needs" in err) == (1, True, True)
+        assert (sent(relay), sent(closed)) == ([], [])
+        assert (await publish("--all", "-r", relay.url))[0] == 0
+        code, report, _ = await publish("--all", *urls)
+        why = report["relays"][closed.url]["error"]
+        assert (code, "does not say which events of this key" in why) == (1, True), report
+        assert (sent(closed), report["relays"][closed.url]["left"]) == ([], 5)
         behaviour.shows = True
         code, report, _ = await publish("--all", *urls)
         assert (code, report["signed"], len(sent(closed))) == (0, 0, 5)
-        behaviour.shows = False
-        assert (await publish("--all", *urls))[0] == 0
-        person = PROVIDER.sign_now(PROFILE).event
-        relay.events = [person]
-        code, _, err = await publish("--all", "--name", "other", *urls)
-        assert (code, "kind 0" in err) == (2, True), "a profile is never replaced unseen"
+
+
+async def test_a_key_that_signs_something_else_later_signs_no_more_cards(publish: Run) -> None:
+    """Also behind more cards than one page, and of a kind that few people sign."""
+    async with FaultyRelay(Takes()) as relay:
+        assert (await publish("--all", "-r", relay.url))[0] == 0
+        before = len(sent(relay))
+        cards = [
+            PROVIDER.sign_now(msgspec.structs.replace(CARD, created_at=1_700_000_400 + n)).event
+            for n in range(PAGE + 1)
+        ]
+        for kind in (1, 42):
+            other = made(PROVIDER, kind, at=1_700_000_000).event
+            relay.events = [other, *cards] if kind == 42 else [other]
+            code, _, err = await publish("--all", "-r", relay.url)
+            assert (code, f"an event of kind {kind} by this key" in err) == (2, True), err
+        assert len(sent(relay)) == before
+
+
+async def test_cards_that_another_store_signed_are_reported_until_the_key_is_adopted(
+    publish: Run, key: Path, tmp_path: Path
+) -> None:
+    async with FaultyRelay(Takes()) as relay:
+        assert (await publish(ME.npub, "-r", relay.url))[0] == 0
+        newer = msgspec.structs.replace(
+            CARD, tags=(("d", ME.pubkey), ("followers", "9")), created_at=int(time.time()) + 5
+        )
+        relay.events = [PROVIDER.sign_now(newer).event]
+        code, report, _ = await publish(ME.npub, "-r", relay.url)
+        assert (code, report["unchanged"], report["signed"]) == (1, 0, 0)
+        assert report["relays"][relay.url]["others"] == 1
+        assert ["another program uses" in why for why in report["withheld"]] == [True]
+        code, report, err = await publish(ME.npub, "--adopt", "-r", relay.url)
+        assert (code, report["signed"]) == (0, 1), err
+        assert cards(relay)[-1]["created_at"] > newer.created_at
+
+
+async def test_a_list_of_other_relays_is_taken_over_only_by_name(
+    publish: Run, key: Path, tmp_path: Path
+) -> None:
+    async with FaultyRelay(Takes()) as relay:
+        assert (await publish("--all", "-r", relay.url))[0] == 0
+        old = [parse_event(json.dumps(one)) for one in sent(relay) if one["kind"] in (0, 10002)]
+        again = Run(tmp_path / "again.db", key)
+        async with await SqliteStore.open(tmp_path / "again.db") as opened:
+            await opened.save(EVENTS)
+        async with FaultyRelay(Takes(), events=old) as second:
+            code, _, err = await again("--all", "-r", second.url)
+            assert (code, "with other settings (" in err, relay.url in err) == (2, True, True), err
+            assert (await again("--all", "--adopt", "-r", second.url))[0] == 0
+            claims = Run(tmp_path / "claims.db", key)
+            async with await SqliteStore.open(tmp_path / "claims.db") as opened:
+                await opened.save(EVENTS)
+            for adopt in ((), ("--adopt",)):
+                code, _, err = await claims("--all", "--claimed-zaps", *adopt, "-r", second.url)
+                assert (code, "other settings (verified zaps)" in err) == (2, True), err
+            second.events = [PROVIDER.sign_now(PROFILE).event, *old]
+            code, _, err = await again("--all", "--adopt", "-r", second.url)
+            assert (code, "kind 0" in err) == (2, True), "a profile is never replaced unseen"
+
+
+async def test_cards_of_a_clock_that_was_ahead_are_reported(tmp_path: Path) -> None:
+    now = 2_000_000_000.0
+    async with await SqliteStore.open(tmp_path / "s.db", migrations=[ASSERTIONS]) as store:
+        ledger = Ledger(store.database, PROVIDER.pubkey)
+        old, new = (Card(30382, name * 32, {"followers": 1}, {}) for name in ("ab", "cd"))
+        await Publisher(ledger, PROVIDER, CardOptions(), lambda: now).sign([old])
+        now -= 7_200
+        publisher = Publisher(ledger, PROVIDER, CardOptions(), lambda: now)
+        await publisher.sign([old, new])
+        signed = await ledger.published([new[:2]])
+    assert (publisher.report.ahead, publisher.report.unchanged) == (7_200, 1)
+    assert signed[new[:2]].created_at == now
+
+
+async def test_a_key_without_a_card_gets_no_profile(publish: Run) -> None:
+    unknown = PublicKey("ef" * 32).encode()
+    async with FaultyRelay(Takes()) as relay:
+        code, report, _ = await publish(unknown, "-r", relay.url)
+        assert (code, report["signed"], sent(relay)) == (0, 0, [])
 
 
 async def test_one_key_never_changes_its_meaning(publish: Run) -> None:
