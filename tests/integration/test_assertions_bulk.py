@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -210,6 +211,10 @@ async def test_the_command_takes_a_folder_of_tables_and_nothing_beside_it(tmp_pa
         assert (code, "drop --all" in err) == (2, True)
         code, _, err = await publish("--from", str(tmp_path), "-r", relay.url)
         assert code == 0, err
-        events = {one["kind"]: one for one in sent(relay)}
-        assert events.keys() == {0, 10002}
-        assert "of an archive" in json.loads(events[0]["content"])["about"]
+        assert sent(relay) == []  # there is no card, and so no profile
+        tables = str(
+            write_table(tmp_path / "new", [one._replace(as_of=int(time.time())) for one in ROWS])
+        )
+        assert (await publish("--from", tables, "-r", relay.url))[0] == 0
+        (profile,) = (one for one in sent(relay) if one["kind"] == 0)
+        assert "of an archive" in json.loads(profile["content"])["about"]

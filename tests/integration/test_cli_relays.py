@@ -76,7 +76,7 @@ async def test_count_as_json_has_exactly_the_fields_of_the_schema() -> None:
     first, second = done.json["relays"]
     assert list(first) == [
         "relay", "status", "method", "count", "approximate", "limited", "registers", "events_read",
-        "bytes_read", "last_read", "asked_at", "answered_at", "latency_ms", "warnings",
+        "bytes_read", "last_read", "asked_at", "answered_at", "latency_ms", "warnings", "note",
     ]  # fmt: skip
     assert (first["relay"], first["method"], first["count"]) == (a.url, "hll", 40)
     assert len(first["registers"]) == 512
