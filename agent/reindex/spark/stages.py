@@ -12,7 +12,7 @@ from pyspark.sql import functions as f
 
 from agent.reindex import inputs
 from agent.reindex.single import ARCHIVED
-from agent.reindex.spark import analysis, chunks, mentions, plan, readers, tombstones
+from agent.reindex.spark import analysis, chunks, mentions, plan, readers, relays, tombstones
 from agent.reindex.spark.columns import SCHEMA
 from agent.reindex.spark.files import write
 from agent.reindex.spark.groups import arrow, rows
@@ -91,6 +91,7 @@ class Stages:
                 "mentioned": lambda: mentions.mentioned(self._public()),
                 "identifiers": lambda: mentions.identifiers(self._public()),
                 "authors": lambda: mentions.authors(self._public()),
+                "relay_sets": lambda: relays.relay_sets(self._archived(), self._public()),
             },
         )
 
@@ -98,13 +99,15 @@ class Stages:
         """The tables for analysts, as analysis.TABLES; call it once `run` has ended."""
         public, read = self._public(), self._staging.read
         mentioned, authors = read(MENTIONS, "mentioned"), read(MENTIONS, "authors")
-        identifiers = read(MENTIONS, "identifiers")
+        identifiers, sets = read(MENTIONS, "identifiers"), read(MENTIONS, "relay_sets")
         found = analysis.of_mentions(mentioned) | {
             "daily_actives": analysis.actives(public, "day"),
             "weekly_actives": analysis.actives(public, "week"),
             "authors": analysis.seen(authors),
             "follows": analysis.follows(self._follow_lists()),
             "zaps": analysis.zaps(public),
+            "relays": relays.coverage(sets),
+            "relay_overlap": relays.overlap(sets),
             "assertions": analysis.assertions(
                 public, authors, mentioned, identifiers, self._job.settings.now
             ),
