@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from agent.reindex import inputs, jvm
 from agent.reindex.protocol import STAGES, Built
 from agent.reindex.single import about, check_built
-from agent.reindex.spark import plan
+from agent.reindex.spark import catalog, plan
 from agent.reindex.spark.analysis import write_table
 from agent.reindex.spark.ending import childless, closed
 from agent.reindex.spark.publishing import IndexPublisher
@@ -65,6 +65,7 @@ def _in_session(job: Job, reporter: Reporter, folder: Path | None) -> None:
         submitted=job.submitted,
         conf=job.conf,
         aot=job.aot,
+        keeps_tables=bool(job.catalog),
     )
     start = time.monotonic()
     with reporter.stage("start"):
@@ -77,6 +78,8 @@ def rebuild(spark: SparkSession, job: Job, reporter: Reporter, start: float | No
     """All stages on an open session, and the result of them; its seconds are those since `start`,
     of the monotonic clock."""
     start = time.monotonic() if start is None else start
+    if job.catalog:
+        catalog.check_kept(spark, job.catalog)
     before = inputs.mark_of(job.source.store) if job.source.kind == "store" else None
     try:
         name = inputs.fingerprint(job.source, job.settings, before, listed(spark, job.source))
@@ -152,6 +155,9 @@ def _write_tables(
         }
         staging.read("events", "rejects").write.mode("overwrite").parquet(f"{out}/rejects")
         details.write.mode("overwrite").parquet(f"{out}/tables/about")
+        if job.catalog:
+            names = (*PLACES, *rows, "about")
+            catalog.write_into(spark, job.catalog, f"{out}/tables", names)
         count(sum(rows.values()))
     return rows
 

@@ -53,6 +53,8 @@ class SparkOptions:
     """What the user set, beside `spark-defaults.conf`."""
     aot: Literal["train", "use", "off"] = "train"
     """Java's class cache: not used if `off`. Who runs the job trains it afterwards, if `train`."""
+    keeps_tables: bool = False
+    """Whether Spark's own tables outlive the run: their folder is then the user's, or Spark's."""
     serial_gc: bool = False
     """Fewer threads, for tests; in parallel otherwise."""
 
@@ -166,7 +168,8 @@ def _started(options: SparkOptions, master: str) -> Iterator[tuple[str, str]]:
         yield "spark.driver.host", "127.0.0.1"
     if options.work is not None:
         yield "spark.local.dir", str(options.work / "spark")
-        yield "spark.sql.warehouse.dir", str(options.work / "warehouse")
+        if not options.keeps_tables:
+            yield "spark.sql.warehouse.dir", str(options.work / "warehouse")
 
 
 def _prepare_java(options: SparkOptions) -> list[str]:
