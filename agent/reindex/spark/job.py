@@ -164,11 +164,10 @@ def _write_tables(
 
 def _copy_tables(staging: Staging, out: str) -> None:
     """The tables that an index has too."""
-    unpacked = {"hot_author": plan.hot_authors, "daily_author": plan.daily_authors}
     for table, (stage, staged) in PLACES.items():
         rows = staging.read(stage, staged)
-        if table in unpacked:
-            rows = unpacked[table](rows)
+        if table == "hot_author":
+            rows = plan.hot_authors(rows)
         rows.write.mode("overwrite").option("compression", "zstd").parquet(f"{out}/tables/{table}")
 
 

@@ -7,6 +7,7 @@ A line that is not an event becomes a row with a reason.
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -20,7 +21,6 @@ from agent.reindex.event_rows import DAMAGED, KEPT_BYTES, Rejected, parquet_even
 from agent.reindex.inputs import for_hadoop
 from agent.reindex.spark import storesource
 from agent.reindex.spark.columns import ARROW, SCHEMA, batch
-from agent.reindex.spark.files import emptied
 from agent.reindex.spark.mentions import mentions
 from nostr_client.store.event_lines import LINE_LIMIT
 from nostr_client.store.tombstones import row_of
@@ -70,7 +70,8 @@ def stage_store(
     """Stage every event of a store before `next_seq` as SCHEMA, and what is grouped of them, in
     `folders` by table; how many events and tags."""
     for folder in folders.values():
-        emptied(folder)
+        shutil.rmtree(folder, ignore_errors=True)  # what an earlier run left half done
+        folder.mkdir(parents=True)
     write = storesource.staging(
         str(store), next_seq, partitions, {table: str(one) for table, one in folders.items()}
     )
