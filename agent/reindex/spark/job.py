@@ -20,7 +20,7 @@ from agent.reindex.spark.analysis import write_table
 from agent.reindex.spark.ending import childless, closed
 from agent.reindex.spark.publishing import IndexPublisher
 from agent.reindex.spark.readers import listed
-from agent.reindex.spark.session import SparkFailed, SparkOptions, open_session, short
+from agent.reindex.spark.session import CONNECT, SparkFailed, SparkOptions, open_session, short
 from agent.reindex.spark.stages import MENTIONS, Stages
 from agent.reindex.spark.staging import Staging, polled
 from agent.reindex.spark.tables import PLACES
@@ -52,7 +52,8 @@ def run_job(job: Job, reporter: Reporter) -> None:
     with scratch(jvm.cache_folder(os.environ) if apart else Path(job.work)) as folder, childless():
         os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
         _in_session(job, reporter, folder)
-    if job.aot == "train" and start_training(given):
+    here = not job.master.startswith(CONNECT)
+    if here and job.aot == "train" and start_training(given):
         reporter.talk("training Java's class cache in the background: later runs start faster")
 
 

@@ -70,8 +70,9 @@ def open_session(options: SparkOptions) -> SparkSession:
 
     builder = SparkSession.builder.appName("nostr-tally reindex")
     if not options.submitted:
-        settings = settings_of(options, _prepare_java(options), os.environ)
-        if settings["spark.master"].startswith("local"):
+        flags = [] if options.master.startswith(CONNECT) else _prepare_java(options)
+        settings = settings_of(options, flags, os.environ)
+        if settings.get(REMOTE, settings.get(MASTER, "")).startswith("local"):
             os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
         for key, value in settings.items():
             builder = builder.config(key, value)
@@ -80,7 +81,6 @@ def open_session(options: SparkOptions) -> SparkSession:
         _fill(session, options)
     except (PySparkException, Py4JError, OSError) as error:
         raise SparkFailed(f"Spark did not start: {short(error)}") from error
-    session.sparkContext.setLogLevel("ERROR")
     return session
 
 
@@ -92,20 +92,32 @@ def settings_of(
     `--conf` comes before other options of the command, these before `spark-defaults.conf`.
     """
     given = {**_defaults(environ), **dict(_asked(options)), **dict(options.conf)}
+    master = given.get(REMOTE, given.get(MASTER, options.master))
+    if master.startswith(CONNECT):  # a server that somebody else has started
+        return {**dict(_SQL), **given}
     own = given.get(JAVA, "")
     fitting = [flag for flag in flags if "GC" not in flag or "GC" not in own]
     given[JAVA] = " ".join(filter(None, (own, *fitting)))
-    master = given.get("spark.master", options.master)
-    return {**dict(_started(options, master)), **dict(_SQL), **given}
+    found = {**dict(_started(options, master)), **dict(_SQL), **given}
+    if REMOTE in found:
+        del found[MASTER]
+    return found
 
 
 JAVA: Final = "spark.driver.extraJavaOptions"
+
+MASTER: Final = "spark.master"
+REMOTE: Final = "spark.remote"
+"""Where Spark Connect is: `sc://HOST:PORT`, or `local[N]` for a server that is started here."""
+
+CONNECT: Final = "sc://"
+"""How the address of a server of Spark Connect begins."""
 
 
 def _asked(options: SparkOptions) -> Iterator[tuple[str, str]]:
     """What options of the command ask for; at their defaults they ask for nothing."""
     if options.master != LOCAL:
-        yield "spark.master", options.master
+        yield REMOTE if options.master.startswith(CONNECT) else MASTER, options.master
     if options.memory != MEMORY:
         yield "spark.driver.memory", options.memory
 
@@ -124,9 +136,9 @@ def _defaults(environ: Mapping[str, str]) -> dict[str, str]:
 
 def _fill(session: SparkSession, options: SparkOptions) -> None:
     """Set what nobody set, also of a session that somebody else started."""
-    given = session.sparkContext.getConf()
+    given = session.conf.getAll
     for key, value in (*_SQL, ("spark.sql.shuffle.partitions", str(options.partitions))):
-        if not given.contains(key):
+        if key not in given:
             session.conf.set(key, value)
 
 
@@ -146,15 +158,13 @@ _SQL: Final = (
     ("parquet.enable.dictionary", "false"),
     ("spark.sql.files.maxPartitionBytes", str(SPLIT_BYTES)),
     ("spark.sql.sources.partitionOverwriteMode", "static"),
-    # The tables of one pass are written at once, and their rows are not sorted by table before.
-    ("spark.sql.maxConcurrentOutputFileWriters", "8"),
 )
 """Settings that a running session takes too."""
 
 
 def _started(options: SparkOptions, master: str) -> Iterator[tuple[str, str]]:
     """Settings of a session that is started here."""
-    yield "spark.master", master
+    yield MASTER, master
     yield "spark.driver.memory", options.memory
     # A machine that is short of CPU must not lose its own executor.
     yield "spark.executor.heartbeatInterval", "60s"
