@@ -13,6 +13,10 @@ PYTEST_WORKERS ?= auto
 # Names of benchmarks, --quick.
 BENCH_ARGS ?=
 
+# An environment whose interpreter is gone, as after an upgrade of the system, is made again.
+GONE := $(shell for one in $(VENV) .venv-bench .venv-docs; do \
+	[ -x $$one/$(notdir $(BIN))/python ] || rm -f $$one/.stamp $$one/.ready; done)
+
 .PHONY: setup demo test test-long check bench bench-page docs reference man lock clean bench-spark spark-dist screenshots snapshots audit
 
 setup: $(STAMP)

@@ -49,7 +49,9 @@ COMMANDS = {
 def cli() -> None:
     """Run the parts of nostr-tally that stay up.
 
-    Exit codes: 0 ok, 1 failure, 2 wrong usage or input, 3 no agent is running.
+    Exit codes: 0 ok, 1 failure, or nobody reads the output any more (| head), 2 wrong usage or
+    input, 3 no agent is running, 124 the agent did not answer in time, 130 interrupted (Ctrl-C).
+    Ctrl-C and SIGTERM end run and relay with 0.
     """
 
 

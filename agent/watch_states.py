@@ -9,14 +9,21 @@ import msgspec
 from agent.api import schema
 from nostr_client.assertions.report import AssertedStatus
 from nostr_client.codecs import nip19
-from nostr_client.watch import repository
+from nostr_client.codecs.profiles import names_of
+from nostr_client.count import queries
+from nostr_client.store.rows import EVENT_TABLES
+from nostr_client.watch import people_rows
 from nostr_client.watch.definition import shown
+from nostr_client.watch.moved import Moved, moved
+from nostr_client.watch.points import point_of
 from nostr_client.watch.state import warnings_of
 
 if TYPE_CHECKING:
+    import sqlite3
     from collections.abc import Callable, Mapping, Sequence
 
     from nostr_client.assertions.report import Asserted
+    from nostr_client.count.queries import Query
     from nostr_client.store.database import Database
     from nostr_client.watch.definition import Watch
     from nostr_client.watch.state import Merge, Watched
@@ -49,7 +56,7 @@ class WatchStates:
                 before,
                 spec=spec,
                 origin=origin,
-                asked=len(one.relays) + len(one.launders),
+                asked=one.named,
                 warnings=self._all_warnings(one),
                 asserted=_of_providers(before.asserted, one.watch),
             )
@@ -69,16 +76,23 @@ class WatchStates:
 
     def _all_warnings(self, one: Watched) -> tuple[str, ...]:
         lacks = [text for text in (one.lack, one.no_web) if text]
-        return (*lacks, *self._warnings.get(one.watch.name, ()))
+        known = self._warnings.get(one.watch.name, ())
+        return tuple(dict.fromkeys((*lacks, *one.denials, *known)))
 
     async def take(self, merge: Merge) -> schema.WatchState | None:
         """The state of a watch after a merge; None if it was removed, or its question changed."""
         name, result, now = merge.watched.watch.name, merge.result, merge.at
-        merged, moved = result.merged.figure, repository.Moved({}, ())
+        merged, query = result.merged.figure, merge.watched.query
         figure = None if merged is None else merged.storable
-        if figure is not None:
-            value = figure.value
-            moved = await self._database.read(lambda c: repository.moved(c, name, value, now))
+        point = point_of(int(now), result)
+
+        def read(conn: sqlite3.Connection) -> tuple[Moved, schema.WatchPerson | None]:
+            person = person_of(conn, query)
+            if point is None:
+                return Moved({}, ()), person
+            return moved(conn, name, query, point, relays=merge.believed), person
+
+        how_far, person = await self._database.read(read)
         one = self._watches().get(name)
         if one is None or one.question != merge.watched.question:
             return None
@@ -91,13 +105,30 @@ class WatchStates:
             answered_at=one.answered_at,
             answered=result.answered,
             warnings=self._all_warnings(one),
-            changes=moved.changes,
-            spark=moved.spark,
-            since=moved.since,
+            changes=how_far.changes,
+            spark=how_far.spark,
+            since=how_far.since,
             failing=tuple(sorted({*one.failing, *one.launders})),
             within=result.within,
+            person=person,
         )
         return self.all[name]
+
+
+def person_of(conn: sqlite3.Connection, query: Query) -> schema.WatchPerson | None:
+    """Return whom a question is about, with the name in the store; None if nobody is known.
+
+    The author of an event is known by the stored event, or as a link in the target says.
+    """
+    pubkey, target, is_claimed = queries.person_of(query), queries.target_of(query), False
+    if pubkey is None and target.event_id is not None:
+        sql = f"SELECT u.pubkey FROM {EVENT_TABLES} WHERE e.id = ?"
+        row = conn.execute(sql, (bytes.fromhex(target.event_id),)).fetchone()
+        pubkey, is_claimed = (target.author, True) if row is None else (row[0].hex(), False)
+    if pubkey is None:
+        return None
+    names = names_of(people_rows.profiles(conn, [bytes.fromhex(pubkey)]))
+    return schema.WatchPerson(pubkey=pubkey, name=names.get(pubkey), claimed=is_claimed)
 
 
 def _of_providers(asserted: Sequence[Asserted], watch: Watch) -> tuple[Asserted, ...]:

@@ -49,10 +49,16 @@ the completion script of a shell.
 | Exit code | Meaning |
 |---|---|
 | 0 | The command succeeded. |
-| 1 | The command failed. |
+| 1 | The command failed, or the program that reads its output ended first, as `head` does. In the \
+second case the command prints no reason. |
 | 2 | The usage or the input is wrong. |
 | 3 | No relay answered, or no agent is running. |
 | 124 | The command timed out. |
+| 130 | Ctrl-C interrupted the command; with `demo`, `reindex` and `archive` also SIGTERM. |
+| 143 | SIGTERM ended the command. |
+
+If you stop a service with Ctrl-C or SIGTERM, the exit code is 0. These commands are services:
+`nostr-agent run`, `nostr-agent relay` and `nostr-tui --serve`.
 """
 
 HTTP_HEAD = f"""# The HTTP API of the agent

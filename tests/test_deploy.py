@@ -10,12 +10,18 @@ import sys
 import urllib.parse
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import aiohttp
 import pytest
 import yaml
 
+from agent.alerts.conditions import (
+    Condition,
+    parse_condition,
+    parse_digest_time,
+    parse_shortfall,
+)
 from agent.cli import run as run_agent
 from agent.config import load
 from tests.agent.service.kit import an_agent
@@ -32,6 +38,9 @@ ROOT = Path(__file__).parents[1]
 DEPLOY = ROOT / "deploy"
 BOARD = json.loads((DEPLOY / "grafana/nostr-tally.json").read_text("utf-8"))
 ALERTS = yaml.safe_load((DEPLOY / "alerts.yml").read_text("utf-8"))
+RULES = [rule for group in ALERTS["groups"] for rule in group["rules"]]
+OPERATIONS = (ROOT / "docs/operations.md").read_text("utf-8")
+METRICS = (ROOT / "docs/reference/metrics.md").read_text("utf-8")
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))
 
 
@@ -42,7 +51,7 @@ def expressions() -> list[str]:
         for panel in BOARD["panels"]
         for target in panel.get("targets", ())
     ]
-    of_alerts = [rule["expr"] for group in ALERTS["groups"] for rule in group["rules"]]
+    of_alerts = [rule["expr"] for rule in RULES]
     assert of_board
     assert of_alerts
     return of_board + of_alerts
@@ -61,6 +70,64 @@ def test_promtool_finds_nothing_wrong_and_alerts_fire_where_they_should() -> Non
     told_by(promtool, "check", "config", "prometheus.yml", cwd=DEPLOY)
     told_by(promtool, "check", "rules", "alerts.yml", cwd=DEPLOY)
     told_by(promtool, "test", "rules", "alerts.test.yml", cwd=DEPLOY)
+
+
+def numbers_in(expression: str) -> set[str]:
+    return set(re.findall(r"\b(?:nostr_agent_\w+|up)\b", expression))
+
+
+def test_operations_has_every_rule_with_its_numbers() -> None:
+    rows = re.findall(r"^\| `(Nostr\w+)` \| ([^|]+) \|", OPERATIONS, re.MULTILINE)
+    written = {rule: set(re.findall(r"`(\w+)`", numbers)) for rule, numbers in rows}
+    assert len(rows) == len(written)
+    assert written == {rule["alert"]: numbers_in(rule["expr"]) for rule in RULES}
+
+
+def test_every_rule_fires_in_its_test() -> None:
+    """`alerts.test.yml` has, beside the case in which a rule fires, one in which it does not."""
+    (group,) = yaml.safe_load((DEPLOY / "alerts.test.yml").read_text("utf-8"))["tests"]
+    fires = {one["alertname"] for one in group["alert_rule_test"] if one["exp_alerts"]}
+    assert fires == {rule["alert"] for rule in RULES}
+    series: dict[str, int] = {}
+    for one in group["input_series"]:
+        (name,) = numbers_in(one["series"])
+        series[name] = series.get(name, 0) + 1
+    assert {name for name, number in series.items() if number > 1} == set(series)
+    assert set(series) == {name for rule in RULES for name in numbers_in(rule["expr"])}
+
+
+FAULTS = re.compile(
+    r"fail|g[ai]ves? up|dropped|lack|refuse|error|slow|left out|missed|ignored|not compare|_last_"
+)
+"""Words of a metric that counts what should not be."""
+
+NO_ALERTS = {
+    "nostr_agent_relay_faults_total": "relays of others; `nostr-client relay list` shows each",
+    "nostr_agent_streams_cut_total": "the client connects again and gets what it missed",
+    "nostr_agent_log_lines_left_out_total": "the log is bounded on purpose",
+    "nostr_agent_counter_link_left_out": "the source sends what it must not",
+    "nostr_agent_coverage_relays_not_compared": "alerts of the coverage itself",
+}
+"""Such metrics without a rule, and why."""
+
+
+def test_each_metric_of_a_fault_has_a_rule_or_a_reason() -> None:
+    rows = re.findall(r"^\| `(nostr_agent_\w+)` \| \w+ \| (.+) \|$", METRICS, re.MULTILINE)
+    faults = {name for name, text in rows if FAULTS.search(f"{name} {text}".lower())}
+    ruled = {name for rule in RULES for name in numbers_in(rule["expr"])}
+    assert ruled - {"up"} <= {name for name, _ in rows}
+    assert faults - ruled == set(NO_ALERTS)
+
+
+def test_operations_has_each_condition_of_the_agents_own_alerts() -> None:
+    _, _, own = OPERATIONS.partition("The agent itself sends three kinds of alerts")
+    watch, coverage, digest = (
+        re.findall("`([^`]+)`", line) for line in re.findall(r"^- (.+)$", own, re.MULTILINE)[:3]
+    )
+    kinds = {parse_condition(text).kind for text in watch}
+    assert kinds == set(get_args(get_type_hints(Condition)["kind"]))
+    assert [parse_shortfall(text).relays for text in coverage] == [3]
+    assert [parse_digest_time(text).every for text in digest] == [86_400, 43_200]
 
 
 def test_hadolint_finds_nothing_wrong() -> None:

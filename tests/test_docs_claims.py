@@ -7,12 +7,14 @@ import itertools
 import re
 from pathlib import Path
 from runpy import run_path
+from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
 
 import nostr_client
 from agent.api.schema import Problem
+from agent.cli import cli as agent_cli
 from nostr_client import hll
 from nostr_client.cli import entry
 from nostr_client.cli.app import COMMANDS, cli
@@ -25,6 +27,10 @@ from nostr_client.count.wallets import WalletStatus
 from nostr_client.options import ReadBudget, Timeouts
 from nostr_client.watch import Point
 from scripts import sdk_reference
+from tui.cli import cli as tui_cli
+
+if TYPE_CHECKING:
+    import click
 
 ROOT = Path(__file__).parents[1]
 HOW_TO_COUNT = (ROOT / "docs/how-to/count.md").read_text("utf-8")
@@ -130,12 +136,29 @@ def test_every_metric_that_is_named_exists() -> None:
         assert f'"{name}"' in code or f'"{last}"' in code or f'nostr_agent_{name}"' in code, name
 
 
+OF_ENTRY = {
+    str(getattr(entry, name))
+    for name in ("OK", "FAILURE", "USAGE", "NO_RELAY", "TIMEOUT", "INTERRUPTED")
+}
+"""The exit codes of every command of `nostr-client` and `nostr-agent`."""
+
+
 def test_exit_codes() -> None:
-    codes = {"0", "1", "2", "3", "124"}
-    assert first_column("code") - {"---"} == codes
-    named = (entry.OK, entry.FAILURE, entry.USAGE, entry.NO_RELAY)
-    assert {str(code) for code in (*named, entry.TIMEOUT)} == codes
+    assert first_column("code") - {"---"} == OF_ENTRY
+    table = (ROOT / "docs/reference/cli.md").read_text("utf-8").split("| Exit code |", 1)[1]
+    rows = set(re.findall(r"^\| (\d+) \|", table.split("\n\n", 1)[0], re.MULTILINE))
+    assert rows == OF_ENTRY | {"143"}
+    assert codes_in(cli) == codes_in(agent_cli) == OF_ENTRY
+    assert codes_in(tui_cli) <= rows
+
+
+def codes_in(program: click.Command) -> set[str]:
+    """The exit codes that a program's help names."""
+    _, named, codes = " ".join((program.help or "").split()).partition("Exit codes: ")
+    assert named
+    return set(re.findall(r"(?:^|, |\()(\d+) [a-z]", codes))
     assert all(re.search(rf"\b{code} ", shown()) for code in codes)
+    return None
 
 
 def test_every_form_of_the_line() -> None:

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,54 @@ def test_each_system_runs_the_commands_of_contributors() -> None:
     assert {one.split()[-1] for one in commands} == {".ci/run"}
     script = (ROOT / ".ci/run").read_text("utf-8")
     assert script.endswith("\nmake check\nmake test\n")
+
+
+def ci_run(folder: Path, shared: str) -> subprocess.CompletedProcess[str]:
+    """What `.ci/run` prints where it finds no program but `dirname`, which its first line needs."""
+    needed = shutil.which("dirname")
+    assert needed is not None
+    tools = folder / "tools"
+    tools.mkdir(exist_ok=True)
+    if not (tools / "dirname").exists():
+        (tools / "dirname").symlink_to(needed)
+    return subprocess.run(
+        ["/bin/bash", ".ci/run"], cwd=ROOT, env={"PATH": str(tools), "NOSTR_TALLY_SHARED": shared},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.posix("a path of bash")
+def test_ci_without_the_shared_data_says_so_in_one_line(tmp_path: Path) -> None:
+    """GitHub does not have the data and says so; another runner may not forget it."""
+    workflow = read(GITHUB / "workflows/ci.yml")
+    assert workflow["env"] == {"NOSTR_TALLY_SHARED": "none"}
+    steps = workflow["jobs"]["systems"]["steps"]
+    (linux,) = (one["run"] for one in steps if "sudo" in one.get("run", ""))
+    assert "NOSTR_TALLY_SHARED" in linux, "sudo passes nothing on"
+    forgotten = ci_run(tmp_path, str(tmp_path / "absent"))
+    assert forgotten.returncode == 2
+    assert forgotten.stderr.count("\n") == 1
+    assert "set NOSTR_TALLY_SHARED" in forgotten.stderr
+    assert ci_run(tmp_path, "none").stderr.startswith("without the shared data")
+
+
+@pytest.mark.parametrize(
+    ("shared", "code", "said"),
+    [("none", 0, "SKIPPED .*NOSTR_TALLY_SHARED is none"), ("absent", 1, "CI must have absent/")],
+)
+def test_a_test_of_the_shared_data_is_skipped_only_where_ci_renounces_the_data(
+    shared: str, code: int, said: str
+) -> None:
+    file = "tests/unit/test_hll_json.py"
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", file],
+        cwd=ROOT,
+        env=os.environ
+        | {"CI": "true", "NOSTR_TALLY_SHARED": shared, "NOSTR_TALLY_TEST_SYSTEM": "linux"},
+        capture_output=True, text=True, timeout=200, check=False,
+    )  # fmt: skip
+    assert done.returncode == code, done.stdout
+    assert re.search(said, done.stdout), done.stdout
 
 
 def test_make_names_no_folder_that_one_system_lacks() -> None:

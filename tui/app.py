@@ -404,6 +404,7 @@ class TallyApp(App[None]):
 
     async def bring_agent(self) -> None:
         """Start an agent where none answers, and wait until it does. Raises NetworkError."""
+        await self.link.until_tried()
         if self.link.client is not None or self._own_agent is None or self.brings:
             return
         self.brings = "agent"
@@ -433,6 +434,18 @@ class TallyApp(App[None]):
     async def ask(self, question: Callable[[AgentClient], Awaitable[T]]) -> T:
         """What the agent answers. Raises NetworkError while it is away, ApiError."""
         return await self.link.ask(question)
+
+    async def until_known(self) -> None:
+        """Wait until the page shows what the agent has; a first connection is waited for.
+
+        Raises NetworkError while that is not known.
+        """
+        if not await self.link.until_known():
+            raise NetworkError(self.link.why_not)
+        while True:
+            if not self.waiting:
+                return
+            await asyncio.sleep(KEYS_LOOK_S)
 
     async def look_at_counters(self) -> None:
         """Bring the first counters, for the overview; nothing where there are none."""

@@ -70,7 +70,8 @@ def _known_theme(ctx: click.Context, param: click.Parameter, name: str) -> str:
 def cli(**given: Any) -> None:
     """Show what the agent counts, live, in the terminal.
 
-    NO_COLOR is honoured. Exit codes: 0 ok, 1 failure, 2 wrong usage, 3 no agent is running.
+    NO_COLOR is honoured. Exit codes: 0 ok, 1 failure, 2 wrong usage, 3 no agent is running,
+    143 ended by a signal, or the terminal is gone.
     """
     if given["demo"] and given["embedded"]:
         raise click.UsageError("--demo brings an agent: leave --embedded out")

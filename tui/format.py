@@ -12,7 +12,7 @@ from tui.glyphs import UNICODE
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from agent.api.schema import Figure, Within
+    from agent.api.schema import Figure, WatchState, Within
     from tui.glyphs import Glyphs
 
 BAR_SPAN: Final = 0.25
@@ -20,6 +20,9 @@ BAR_SPAN: Final = 0.25
 
 UNKNOWN: Final = "?"
 """Stands where a number is not known: never a blank beside a column's zeros."""
+
+NONE_SEEN: Final = "none"
+"""Stands where the change of an estimate is within its error."""
 
 MOST_PERCENT: Final = 999
 """A wider interval says nothing more."""
@@ -100,7 +103,7 @@ def certainty(figure: Figure | None, glyphs: Glyphs = UNICODE) -> str:
     if figure is None:
         return ""
     if display.as_said(figure):
-        return "as said"
+        return "claimed"
     if figure.exact:
         return "exact"
     if figure.lower_bound or figure.high is None:
@@ -185,6 +188,13 @@ def change(n: int | None, glyphs: Glyphs = UNICODE) -> str:
     if n == 0:
         return "0"
     return ("+" if n > 0 else glyphs.minus) + (number(abs(n)) if abs(n) < 10_000 else short(abs(n)))
+
+
+def seen_change(one: WatchState, span: str, glyphs: Glyphs = UNICODE) -> str:
+    """How far the number of a watch moved; of an estimate only what is more than its error."""
+    n = one.changes.get(span)
+    exact = one.figure is not None and one.figure.exact
+    return NONE_SEEN if n == 0 and not exact else change(n, glyphs)
 
 
 def spark(values: Sequence[int], width: int, glyphs: Glyphs = UNICODE) -> str:

@@ -35,6 +35,7 @@ _SHOWN: Final = {
     "slash": "/",
     "colon": ":",
     "plus": "+",
+    "exclamation_mark": "!",
     "escape": "esc",
     "delete": "del",
 }
@@ -274,6 +275,12 @@ class Host(Protocol):
 
     async def ask(self, question: Callable[[AgentClient], Awaitable[T]]) -> T:
         """Return the agent's answer. Raises NetworkError while it is away, ApiError."""
+
+    async def until_known(self) -> None:
+        """Wait until the page shows what the agent has; a first connection is waited for.
+
+        Raises NetworkError while that is not known.
+        """
 
     async def look_at_counters(self) -> None:
         """Bring `counters` up to date."""

@@ -70,6 +70,8 @@ class Model:
         self.latencies: dict[str, deque[int]] = {}
         """The newest latencies of each relay since this program began, in milliseconds."""
         self.link: Link = "connecting"
+        self.found = False
+        """Whether the last try found where an agent listens."""
         self.since: float | None = None
         """When the agent went away."""
         self.received_at: float | None = None

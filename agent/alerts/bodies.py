@@ -2,6 +2,7 @@
 
 The text is one line, that of a digest has several. Each service reads some characters of it as its
 markup; those are escaped as its documentation says, so that the name of a watch stays what it is.
+A text ends below the limit of its service, and says what it leaves out.
 
 Sources: https://docs.ntfy.sh/publish/,
 https://api.slack.com/messaging/webhooks and https://api.slack.com/reference/surfaces/formatting,
@@ -13,13 +14,14 @@ from __future__ import annotations
 
 import html
 import re
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
 from agent.alerts.conditions import LIES, Sample
 from agent.api.schema import WatchState
-from nostr_client.codecs.display import age, percent, plural, said
+from nostr_client.codecs.display import age, percent, plural, said, unit_noun
 from nostr_client.errors import clip
 from nostr_client.watch.digest import Digest
 from nostr_client.watch.people import newest_names
@@ -27,9 +29,10 @@ from nostr_client.watch.people import newest_names
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from agent.api.schema import Figure, Person
+    from agent.api.schema import Figure, Person, WatchState
     from nostr_client.sync.coverage_report import CoverageRun, RelayCoverage
     from nostr_client.watch.definition import BodyFormat
+    from nostr_client.watch.moved import Change
 
 JSON: Final = "application/json"
 TEXT: Final = "text/plain; charset=utf-8"
@@ -50,13 +53,53 @@ MOST_LISTED: Final = 20
 MOST_CHANGED: Final = 200
 """Watches that changed, of the JSON of a digest."""
 
-_DIGEST_BYTES: Final = 3_500
-"""Bytes of a digest's text: ntfy makes a file of a message above 4,096 bytes."""
-
 _LINE: Final = 300
 """Characters of one line of a digest's text."""
 
 _MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]()#+!|~>-])")
+
+
+class TextLimit(NamedTuple):
+    """The largest text that a service shows as a message, and how the service measures a text.
+
+    `size` of a text is the sum of the sizes of its characters.
+    """
+
+    most: int
+    size: Callable[[str], int]
+
+    def cut(self, text: str) -> str:
+        """Return the text; of one that is too large as much as fits, with an ellipsis."""
+        if self.size(text) <= self.most:
+            return text
+        ends = accumulate(map(self.size, text), initial=self.size("…"))
+        return f"{text[: sum(end <= self.most for end in ends) - 1]}…"
+
+    def fitting(self, lines: Sequence[str], command: str) -> str:
+        """Return the first lines that fit, how many more there are, and how to read these."""
+        lines = [clip(line, _LINE) for line in lines]
+        ends = [*accumulate(self.size(line) + 1 for line in lines)]
+        if not ends or ends[-1] - 1 <= self.most:
+            return "\n".join(lines)
+        room = self.most - self.size(_left_out(len(lines), command))
+        shown = sum(end <= room for end in ends)
+        return "\n".join([*lines[:shown], _left_out(len(lines) - shown, command)])
+
+
+def _left_out(number: int, command: str) -> str:
+    return f"and {plural(number, 'more line')}: {command}"
+
+
+def _markdown(text: str) -> str:
+    """Return a text whose characters Markdown does not read as its marks."""
+    return _MARKDOWN.sub(r"\\\1", text)
+
+
+MESSAGE: Final = TextLimit(3_500, lambda text: len(text.encode()))
+"""ntfy makes a file of a message above 4,096 bytes; the others show more."""
+
+DISCORD: Final = TextLimit(2_000, lambda text: len(_markdown(text).encode("utf-16-le")) // 2)
+"""Discord refuses a longer content, and a mark takes two of its characters."""
 
 
 class AlertBody(NamedTuple):
@@ -71,7 +114,8 @@ class Alert(NamedTuple):
     due then; `id` is the alert's own.
 
     `people`: who did what in the time before, newest first, if that is known. `before`: the number
-    from which it changed, in the time of the condition or within a day.
+    from which it changed, in the time of the condition or within a day. `moved`: how far it changed
+    since, if that is known.
     """
 
     id: str
@@ -80,13 +124,7 @@ class Alert(NamedTuple):
     at: float
     people: tuple[Person, ...] = ()
     before: Sample | None = None
-
-    @property
-    def change(self) -> int | None:
-        """How the number of a watch changed since `before`; None if that is not known."""
-        if self.before is None or not isinstance(self.of, WatchState) or self.of.figure is None:
-            return None
-        return self.of.figure.value - self.before.value
+    moved: Change | None = None
 
     @property
     def key(self) -> str:
@@ -126,47 +164,46 @@ def body_of(crossing: Alert, form: BodyFormat = "json") -> AlertBody:
     """What a receiver of this form gets."""
     if form == "json":
         return _json(_content(crossing))
-    return _SERVICES[form](text_of(crossing))
+    return _SERVICES[form](text_of(crossing, DISCORD if form == "discord" else MESSAGE))
 
 
-def text_of(crossing: Alert) -> str:
+def text_of(crossing: Alert, limit: TextLimit = MESSAGE) -> str:
     """One line for people, such as `followers: 1,548 distinct authors, +14 in 2h (from 1,534);
     > 1000`.
 
     The newest people behind it follow, by name with the key, or by key. A digest has several lines.
     """
-    watch = crossing.of
-    if isinstance(watch, Digest):
-        return "\n".join(_fitting(watch.summary, watch.command))
+    if isinstance(crossing.of, Digest):
+        return limit.fitting(crossing.of.summary, crossing.of.command)
+    return limit.cut(_line_of(crossing, crossing.of))
+
+
+def _line_of(crossing: Alert, watch: WatchState | Covered) -> str:
     if isinstance(watch, Covered):
         return f"{_words(watch)}; {crossing.when}"
-    unit = (watch.unit or "").replace("_", " ")
-    number = "no number" if watch.figure is None else number_of(watch.figure, unit)
+    noun = unit_noun(watch.unit)
+    number = "no number" if watch.figure is None else number_of(watch.figure, noun)
     why = "a relay's claim is not believed" if crossing.when == LIES else crossing.when
-    who = f"; {newest_names(crossing.people, _MOST_PEOPLE)}" if crossing.people else ""
-    return f"{watch.spec.name}: {number}{_change(crossing)}; {why}{who}"
+    name, people = watch.spec.name, crossing.people
+    who = f"; {newest_names(people, _MOST_PEOPLE, name)}" if people else ""
+    return f"{name}: {number}{_change(crossing)}; {why}{who}"
 
 
 def _change(crossing: Alert) -> str:
-    """Return how the number changed and from which one, such as `, +14 in 2h (from 1,534)`."""
-    change, before = crossing.change, crossing.before
-    if change is None or before is None:
+    """Return how the number changed and from which one, such as `, +14 in 2h (from 1,534)`.
+
+    Of an estimate it says how many came or left, as the difference of two estimates is an error.
+    """
+    moved, before = crossing.moved, crossing.before
+    if moved is None or before is None:
         return ""
-    moved = f"{change:+,}" if change else "no change"
-    return f", {moved} in {age(crossing.at - before.at)} (from {before.value:,})"
-
-
-def _fitting(lines: Sequence[str], command: str) -> list[str]:
-    """Return the first lines that fit into a message, how many more there are, and how to read
-    these."""
-    found: list[str] = []
-    room = _DIGEST_BYTES
-    for n, line in enumerate(clip(line, _LINE) for line in lines):
-        room -= len(line.encode()) + 1
-        if room < 0:
-            return [*found, f"and {plural(len(lines) - n, 'more line')}: {command}"]
-        found.append(line)
-    return found
+    time = age(crossing.at - before.at)
+    if moved.estimated:
+        return (
+            f", about {moved.value:+,} in {time}" if moved.value else f", no change seen in {time}"
+        )
+    text = f"{moved.value:+,}" if moved.value else "no change"
+    return f", {text} in {time} (from {before.value:,})"
 
 
 def _words(one: Covered) -> str:
@@ -185,9 +222,9 @@ def _words(one: Covered) -> str:
 
 
 def number_of(figure: Figure, noun: str = "") -> str:
-    """A number, what it counts, and how far it can be trusted."""
+    """A number, what it counts (`noun` is that of one), and how far it can be trusted."""
     if figure.exact and not figure.as_said:
-        return f"{figure.value:,} {noun}".rstrip()
+        return plural(figure.value, noun) if noun else f"{figure.value:,}"
     return said(figure, noun)
 
 
@@ -214,7 +251,7 @@ def _content(crossing: Alert) -> dict[str, Any]:
         "figure": watch.figure,
         "unit": watch.unit,
         "at": crossing.at,
-        "change": crossing.change,
+        "change": None if crossing.moved is None else crossing.moved.value,
         "before": crossing.before,
         "people": crossing.people[:MOST_LISTED],
     }
@@ -257,9 +294,8 @@ def _matrix(text: str) -> AlertBody:
 
 
 def _discord(text: str) -> AlertBody:
-    """Content is Markdown of 2,000 characters at most; it mentions no user."""
-    content = _MARKDOWN.sub(r"\\\1", text)[:2000]
-    return _json({"content": content, "allowed_mentions": {"parse": []}})
+    """Content is Markdown; it mentions no user."""
+    return _json({"content": _markdown(text), "allowed_mentions": {"parse": []}})
 
 
 _SERVICES: Final[dict[str, Callable[[str], AlertBody]]] = {

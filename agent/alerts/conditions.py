@@ -84,7 +84,7 @@ def holds(condition: Condition, now: Sample, past: Sequence[Sample], *, liars: i
     if condition.kind == "level":
         return _compare(condition.sign, now.value, condition.amount)
     window = [one for one in past if now.at - condition.within <= one.at < now.at]
-    return any(_moved(condition, one.value, now.value) for one in window)
+    return any(reached(condition, one.value, now.value - one.value) for one in window)
 
 
 def changed_from(condition: Condition, past: Sequence[Sample]) -> Sample | None:
@@ -104,10 +104,11 @@ def _compare(sign: str, value: float, bound: float) -> bool:
     return (value > bound) == sign.startswith(">")
 
 
-def _moved(condition: Condition, before: int, after: int) -> bool:
-    change = after - before if condition.sign == "+" else before - after
+def reached(condition: Condition, before: int, change: int) -> bool:
+    """Whether a change since the number `before` crosses the line of a rate."""
+    moved = change if condition.sign == "+" else -change
     least = condition.amount * before / 100 if condition.percent else condition.amount
-    return change > 0 and change >= least
+    return moved > 0 and moved >= least
 
 
 class DigestTime(NamedTuple):

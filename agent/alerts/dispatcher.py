@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from typing import TYPE_CHECKING, Final, get_args
+from typing import TYPE_CHECKING, Final, NamedTuple, get_args
 
 from agent import state
 from agent.alerts import outbox
@@ -21,13 +21,16 @@ from agent.alerts.conditions import (
     holds,
     parse_condition,
     parse_shortfall,
+    reached,
 )
 from agent.alerts.outbox import Channel, deliveries
 from agent.alerts.webhook import place, post
 from nostr_client.errors import NetworkError, NostrTallyError, StoreError, StoreFull
 from nostr_client.network.waiting import task_group
-from nostr_client.watch import people_rows, repository
+from nostr_client.watch import people_rows, points
 from nostr_client.watch.history import DAY
+from nostr_client.watch.moved import change
+from nostr_client.watch.points import point_at
 
 if TYPE_CHECKING:
     import sqlite3
@@ -44,6 +47,8 @@ if TYPE_CHECKING:
     from nostr_client.watch.clock import Clock
     from nostr_client.watch.definition import Watch
     from nostr_client.watch.digest import Digest
+    from nostr_client.watch.history import Point
+    from nostr_client.watch.moved import Change
 
 DELAYS_S: Final = (0.0, 5.0, 30.0, 300.0, 1800.0)
 """Seconds before each attempt; after the last one the channel is given up, and this is logged."""
@@ -57,6 +62,25 @@ AT_ONCE: Final = 8
 
 MOST_WAITING: Final = 200
 """Deliveries of one channel that wait; the oldest is given up when there are more."""
+
+
+class _Past(NamedTuple):
+    """The numbers of a watch in the time of a condition: `moved` says how far it changed since
+    `before`; None if nobody knows.
+
+    `is_estimated`: their differences may be errors of estimates.
+    """
+
+    samples: list[Sample]
+    before: Sample | None = None
+    moved: Change | None = None
+    is_estimated: bool = False
+
+    def reaches(self, condition: Condition) -> bool:
+        """Whether the change since `before` crosses the line of a rate."""
+        if self.before is None or self.moved is None:
+            return False
+        return reached(condition, self.before.value, self.moved.value)
 
 
 async def _no_names(_: str) -> None:
@@ -119,17 +143,23 @@ class AlertDispatcher:
         if not spec.alerts or watch.figure is None:
             return
         now = self._clock.wall()
+        counted = int(now if watch.updated_at is None else watch.updated_at)
+        newest = point_at(counted, watch.figure, str(watch.unit))
         crossed = await self._database.read(lambda c: state.crossed(c, spec.name))
         for alert in spec.alerts:
             condition = parse_condition(alert.when)
-            past = await self._past(spec.name, condition, now)
-            is_crossed = holds(condition, Sample(now, watch.figure.value), past, liars=liars)
+            past = await self._past(spec, condition, now, newest, urls)
+            if condition.kind == "rate" and past.is_estimated:
+                is_crossed = past.reaches(condition)
+            else:
+                sample = Sample(now, newest.value)
+                is_crossed = holds(condition, sample, past.samples, liars=liars)
             if is_crossed == (alert.when in crossed):
                 continue
             people = await self._people(spec, condition, now, urls) if is_crossed else ()
-            counted = int(now if watch.updated_at is None else watch.updated_at)
-            before = changed_from(condition, [one for one in past if one.at < counted])
-            crossing = Alert(secrets.token_hex(8), watch, alert.when, now, people, before)
+            crossing = Alert(
+                secrets.token_hex(8), watch, alert.when, now, people, past.before, past.moved
+            )
             await self._note(crossing, deliveries(crossing, alert) if is_crossed else [])
 
     async def check_coverage(self, spec: CoverageSpec, run: CoverageRun) -> None:
@@ -176,11 +206,28 @@ class AlertDispatcher:
         for one in found:
             await self._put(one)
 
-    async def _past(self, name: str, condition: Condition, now: float) -> list[Sample]:
+    async def _past(
+        self, spec: Watch, condition: Condition, now: float, newest: Point, urls: Collection[str]
+    ) -> _Past:
         """Return the numbers in the time of a condition, of a day for one without."""
-        since = now - (condition.within or DAY)
-        found = await self._database.read(lambda c: repository.points(c, name, int(since)))
-        return [Sample(point.at, point.value) for point in found]
+        since, question = int(now - (condition.within or DAY)), spec.question
+
+        def work(conn: sqlite3.Connection) -> _Past:
+            found = points.series(conn, spec.name, since)
+            earlier = [one for one in found if one.at < newest.at]
+            samples = [Sample(one.at, one.value) for one in found]
+            before = changed_from(condition, [one for one in samples if one.at < newest.at])
+            if before is None:
+                return _Past(samples)
+            then = next(one for one in earlier if one.at == before.at)
+            moved = change(conn, question, then, newest, relays=urls)
+            if moved is not None and not moved.estimated:
+                return _Past(samples, before, moved)
+            oldest = earlier[0]  # the furthest of estimates is the one with the largest error
+            moved = change(conn, question, oldest, newest, relays=urls)
+            return _Past(samples, Sample(oldest.at, oldest.value), moved, is_estimated=True)
+
+        return await self._database.read(work)
 
     async def _people(
         self, spec: Watch, condition: Condition, now: float, urls: Collection[str]

@@ -189,7 +189,7 @@ class AgentApi:
         self,
         name: Name,
         since: Since = 0.0,
-        limit: SmallLimit = 200,
+        limit: Limit = 200,
     ) -> schema.People:
         """Return which people followed, reacted and so on, newest first.
 

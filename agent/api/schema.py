@@ -151,6 +151,19 @@ class Reloaded(ResponseBody, frozen=True):
     mistakes: tuple[str, ...] = ()
 
 
+class WatchPerson(ResponseBody, frozen=True):
+    """The person whom a watch is about.
+
+    - `pubkey`: key of the person, in hex.
+    - `name`: name in the stored profile. A name is no proof of identity.
+    - `claimed`: true if only the link in the watch's target says whose event it is.
+    """
+
+    pubkey: str
+    name: str | None = None
+    claimed: bool = False
+
+
 class WatchState(ResponseBody, frozen=True):
     """A watch and its current number.
 
@@ -160,12 +173,17 @@ class WatchState(ResponseBody, frozen=True):
     - `answered_at`: newest time at which a relay that counts answered.
     - `asked`: number of relays.
     - `answered`: number of relays with an answer.
-    - `changes`: change of the number over an hour, a day and a week, if known.
+    - `changes`: change of the number over an hour (`1h`), a day (`1d`) and a week (`1w`), and since
+      the first number (`first`) until that is a day old. If the number is an estimate, 0 means that
+      no change is seen. Null means that the change is not known. A time before the first number is
+      missing.
     - `spark`: recent numbers, for a small plot.
     - `since`: time of the first number.
     - `failing`: relays without an answer.
     - `within`: the number among the people in a web of trust.
     - `asserted`: numbers that the watch's providers assert (NIP-85). They are not part of `figure`.
+    - `person`: whom the watch is about: the person in the question, or the author of the event in
+      it. It is null until the first number, and if nobody is known.
     """
 
     spec: Watch
@@ -177,12 +195,13 @@ class WatchState(ResponseBody, frozen=True):
     asked: int = 0
     answered: int = 0
     warnings: tuple[str, ...] = ()
-    changes: dict[str, int] = field(default_factory=dict)
+    changes: dict[str, int | None] = field(default_factory=dict)
     spark: tuple[int, ...] = ()
     since: float | None = None
     failing: tuple[str, ...] = ()
     within: Within | None = None
     asserted: tuple[Asserted, ...] = ()
+    person: WatchPerson | None = None
 
 
 class Watches(ResponseBody, frozen=True):

@@ -252,14 +252,16 @@ class Assertions(ResponseBody, frozen=True):
 
     - `on`: whether the configuration publishes cards.
     - `pubkey`: the key.
-    - `ran_at`: time of the newest run.
-    - `why`: why the newest run published nothing, or "".
-    - `report`: result of the newest run; null before the first run.
+    - `running`: whether a run has begun and not ended.
+    - `ran_at`: when the newest run began.
+    - `why`: why the newest run that ended published nothing, or "".
+    - `report`: result of the newest run that ended; null before the first run.
     """
 
     on: bool
     pubkey: str = ""
     relays: tuple[str, ...] = ()
+    running: bool = False
     ran_at: float | None = None
     why: str = ""
     report: PublishReport | None = None

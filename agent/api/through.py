@@ -45,11 +45,10 @@ MOST: Final = 10_000
 """Rows of one answer."""
 
 LOOK_S: Final = 0.2
+"""Seconds between two checks whether a run has ended."""
 
 RUN_S: Final = 3_600.0
 """Seconds that a run of the agent is waited for; the run itself goes on."""
-
-"""Seconds between two checks whether a sync has ended."""
 
 
 def find(store: Path | None, api: str | None, token_file: Path | None) -> ThroughAgent | None:
@@ -228,7 +227,7 @@ class ThroughAgent:
         await self._client.run_assertions()
         async with _waiting():
             found = await self._client.assertions()
-            while found.on and found.ran_at == before:
+            while found.on and (found.running or found.ran_at == before):
                 await asyncio.sleep(LOOK_S)
                 found = await self._client.assertions()
         return _object(found)

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from agent.api.address import running
 from agent.commands.options import chosen_store, config_options
 from nostr_client.cli.output import console, force_option, json_option, print_json
 from nostr_client.cli.parameters import UserPath
 from nostr_client.cli.place import store_option
+from nostr_client.errors import StoreLocked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,17 +61,27 @@ def restore(
     settings: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Replace the store by the backup FILE. The agent must not run.
+    """Replace the store by the backup FILE. No program may have the store open.
 
     Its SHA-256 in FILE.sha256 is compared, then every page, id, signature and index row is checked.
     """
     from agent.maintenance.backup import restore as put_back
 
     target = chosen_store(store, config, settings)
-    size, kept = put_back(file, target, force=force, sums=not without_sum)
+    try:
+        size, kept = put_back(file, target, force=force, sums=not without_sum)
+    except StoreLocked as error:
+        raise _with_agent(error) from error
     what = f"restored; what was there is {kept}" if kept else "restored"
     more = {"kept": str(kept) if kept else None}
     _print_result(target, size, what, as_json=as_json, more=more)
+
+
+def _with_agent(error: StoreLocked) -> StoreLocked:
+    """Return the error with what to do, and with the agent's address if an agent has the store."""
+    agent = next((one for one in running() if one.pid == error.pid), None)
+    who = "" if agent is None else f", the agent at {agent.api}"
+    return StoreLocked(f"{error}{who}: stop it first", pid=error.pid)
 
 
 def _print_result(

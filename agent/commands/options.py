@@ -24,7 +24,8 @@ config_option: Callable[[F], F] = click.option(
     "-c",
     metavar="FILE",
     type=UserPath(path_type=Path),
-    help=f"The configuration. Else ${CONFIG_VARIABLE}, else agent.toml in the user's folder.",
+    help=f"The configuration. Else ${CONFIG_VARIABLE}, else agent.toml in the user's folder. "
+    "Commands that ask a running agent ask the one of FILE; without FILE, the first one.",
 )
 
 _set_option: Callable[[F], F] = click.option(

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
 from agent.api.address import reach
 from agent.api.schema import Delta, StreamEnd
+from agent.commands.options import config_option, load_config
 from nostr_client.cli.entry import FAILURE, OK, USAGE, CommandGroup, run_async
 from nostr_client.cli.output import follow_option, json_option, print_json
 from nostr_client.cli.place import api_option, token_option
 from nostr_client.codecs.display import age, moment, plural
-from nostr_client.errors import clip
+from nostr_client.errors import InvalidInput, clip
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -31,8 +32,35 @@ T = TypeVar("T")
 
 
 def agent_options(command: F) -> F:
-    """`--api` and `--token-file`; the command receives `api` and `token_file`."""
-    return api_option(token_option(command))
+    """`--config`, `--api` and `--token-file`; the command receives `api` and `token_file`."""
+
+    @functools.wraps(command)
+    def with_agent(
+        *args: Any, config: Path | None, api: str | None, token_file: Path | None, **given: Any
+    ) -> Any:
+        if config is not None:
+            if api is not None:
+                raise click.UsageError("give --config or --api: each names an agent")
+            api, token_file = _of_config(config, token_file)
+        return command(*args, api=api, token_file=token_file, **given)
+
+    return cast("F", config_option(api_option(token_option(with_agent))))
+
+
+def _of_config(config: Path, given: Path | None) -> tuple[str, Path]:
+    """URL and token file of the agent that a configuration is for.
+
+    Raises InvalidConfig, InvalidInput (a port that is known only to the agent).
+    """
+    from agent.relay.listen import parse_address, relay_url
+    from agent.service.secrets import token_file
+
+    section = load_config(config, ()).api
+    host, port = parse_address(section.listen)
+    if not port:
+        raise InvalidInput(f"{config}: api.listen takes any port; name the agent's URL with --api")
+    local = "127.0.0.1" if host in ("0.0.0.0", "::") else host
+    return relay_url("http", local, port), given or token_file(section)
 
 
 def asked(
@@ -144,7 +172,10 @@ def status() -> Ask:
 @click.command()
 @asks(_print_reloaded, code=lambda found: OK if found.ok else USAGE)
 def reload() -> Ask:
-    """Have the agent read its configuration again. Exit code 2 where it has mistakes."""
+    """Have the agent read its configuration again. Exit code 2 where it has mistakes.
+
+    Of several agents, --config or --api names the one that is meant.
+    """
     return lambda c: c.reload()
 
 

@@ -116,7 +116,8 @@ async def _sync(demo: Demonstration, out: Console) -> list[TourResult]:
             again = await client.sync(reactions, direction="down")
         stored = await store.count([reactions])
     out.print(sync_table(first, demo.names))
-    kept = f"synced: {stored:,} reactions in the store, each verified, {size(first.bytes_received)}"
+    what = f"{plural(stored, 'reaction')} in the store, each verified"
+    kept = f"synced: {what}, {size(first.bytes_received)}"
     more = f"once more: {again.downloaded} new, {size(again.bytes_received)}"
     out.print(f"{kept}; {more}", soft_wrap=True)
     found = [

@@ -23,7 +23,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from agent.reindex.tempdir import flush
 from nostr_client.counters.engine.read import check_sums
 from nostr_client.counters.engine.served import begin_run
-from nostr_client.errors import InvalidInput, SchemaTooOld, StoreCorrupt, StoreError
+from nostr_client.errors import (
+    InvalidInput,
+    SchemaTooOld,
+    StoreCorrupt,
+    StoreError,
+    StoreLocked,
+)
 from nostr_client.new_file import check_free, new_file, part_of
 from nostr_client.store.base import DifferenceLog
 from nostr_client.store.connect import (
@@ -81,21 +87,25 @@ class Restored(NamedTuple):
 def restore(backup: Path, store: Path, *, force: bool, sums: bool = True) -> Restored:
     """Replace a store that no process has open by a checked backup.
 
-    Raises StoreLocked when an agent runs, InvalidInput when a store is there and not `force`,
-    StoreCorrupt for a backup that is not whole, or not the one that was made. What was there is
-    kept as `<store>.before`, or `.before.1` and so on: what was kept earlier stays. `sums`: False
-    for a backup of an earlier version, which has no sum.
+    Raises StoreLocked when another process writes or reads the store, with its id where the system
+    shows it; InvalidInput when a store is there and not `force`; StoreCorrupt for a backup that is
+    not whole, or not the one that was made. What was there is kept as `<store>.before`, or
+    `.before.1` and so on: what was kept earlier stays. `sums`: False for a backup of an earlier
+    version, which has no sum.
     """
     check_file(backup)
     if sums:
         check_sum(backup)
     check_file(store)
+    if store.is_symlink():
+        store = store.resolve()  # the link stays, and names the new store
     _check_replaceable(store, force=force)
     make_folder(store)
     is_new = not store.exists() and not lock_path(store).exists()
     lock = WriterLock(store)
     try:
         _check_replaceable(store, force=force)
+        _check_alone(store)
         with part_of(store) as part:
             _make(part, store)
             _copy(backup, part, lambda done, of: None, named=store)
@@ -262,9 +272,9 @@ def _begin_run(part: Path, *, named: Path) -> None:
 _HAS_RUNS: Final = "SELECT 1 FROM sqlite_schema WHERE name = 'counter_run'"
 
 
-def _open(path: Path, mode: str) -> sqlite3.Connection:
+def _open(path: Path, mode: str, wait_s: float = 10.0) -> sqlite3.Connection:
     return sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=10.0, isolation_level=None
+        f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=wait_s, isolation_level=None
     )
 
 
@@ -275,11 +285,10 @@ def _put_in_place(part: Path, store: Path) -> Path:
     into the new store, and a removed one would take the newest commits with it. The derived
     tables go too, as they say of which generation and not of which store they are.
     """
+    _check_alone(store, fold_log=True)
     for old in store.parent.glob(f"{glob.escape(store.stem)}.index-*.db*"):
         old.unlink(missing_ok=True)
     kept = _free(store)
-    if store.exists():
-        _fold_log(store)
     names = [(_beside(store, suffix), _beside(kept, suffix)) for suffix in _FILES]
     try:
         for old, new in names:
@@ -295,18 +304,48 @@ def _put_in_place(part: Path, store: Path) -> Path:
     return kept
 
 
-def _fold_log(store: Path) -> None:
-    """Move the commits of the log into the file itself; a damaged store keeps its log beside it.
+READERS_S: Final = 2.0
+"""Seconds that a restore waits for readers of the store to end."""
 
-    Raises StoreError where the disk does not take them.
+
+def _check_alone(store: Path, *, fold_log: bool = False) -> None:
+    """Raise StoreLocked if another connection has a store open, StoreError if it cannot be opened.
+
+    `fold_log`: move the commits of the log into the file itself. A damaged store keeps its log.
     """
+    if not store.exists():
+        return
     try:
-        with closing(_open(store, "rw")) as conn:
-            conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        with closing(_open(store, "rw", READERS_S)) as conn:
+            # SQLite then needs the file for itself; a reader of a log holds it while it is open.
+            conn.execute("PRAGMA locking_mode = EXCLUSIVE").fetchall()
+            conn.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+            if fold_log:
+                conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    except UnicodeDecodeError:  # SQLite quotes a damaged schema
+        return
     except sqlite3.Error as error:
         found = store_error(error)
+        if isinstance(found, StoreLocked):
+            raise _read_by(_process_with(store), store) from error
         if not isinstance(found, StoreCorrupt):
             raise StoreError(f"cannot put away {store}: {found}") from error
+
+
+def _read_by(pid: int | None, store: Path) -> StoreLocked:
+    who = "another process" if pid is None else f"process {pid}"
+    return StoreLocked(f"{store} is being read by {who}", pid=pid)
+
+
+def _process_with(file: Path) -> int | None:
+    """Another process that has a file open, where the system shows that (Linux)."""
+    real = str(file.resolve())
+    for entry in glob.glob("/proc/[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):
+            pid = int(entry.split("/")[2])
+            if os.readlink(entry) == real and pid != os.getpid():
+                return pid
+    return None
 
 
 def _name_again(old: Path, new: Path) -> None:

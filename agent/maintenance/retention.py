@@ -9,7 +9,7 @@ from agent.api import schema
 from nostr_client.codecs import nip19
 from nostr_client.codecs.display import seconds
 from nostr_client.codecs.filters import Filter
-from nostr_client.watch import repository, scheduler
+from nostr_client.watch import points, scheduler
 
 if TYPE_CHECKING:
     from agent.config.model import RetentionSection
@@ -73,7 +73,7 @@ class RetentionRunner:
         """Fold old history, also of watches that are no longer asked."""
         after: str | None = ""
         while after is not None:
-            work = partial(repository.thin_next, now=now, after=after, most=step)
+            work = partial(points.thin_next, now=now, after=after, most=step)
             after = await self._store.database.write(work)
 
     async def _apply(self, rule: RetentionRule, now: float, step: int) -> int:

@@ -18,6 +18,7 @@ import msgspec
 
 from nostr_client.errors import InvalidInput, StoreError
 from nostr_client.store.connect import check_file, file_uri
+from nostr_client.store.event_lines import BEGIN_BYTES, refuse_foreign
 from nostr_client.store.faults import opening_error
 from nostr_client.store.index_schema import HOT, IndexedState
 from nostr_client.store.schema import HASH_KEY
@@ -136,7 +137,20 @@ def archive(kind: Kind, paths: Sequence[str]) -> Input:
     found = Input(kind=kind, paths=tuple(paths))
     for file in files(found):
         refuse_packed(str(file))
+        if kind == "jsonl":
+            refuse_foreign(_begin_of(file), str(file))
     return found
+
+
+def _begin_of(file: Path) -> bytes:
+    """The first bytes of a file; none of a pipe, or of a file that the engines find damaged."""
+    if not file.is_file():
+        return b""
+    try:
+        with file.open("rb") as opened:
+            return opened.read(BEGIN_BYTES)
+    except OSError:
+        return b""
 
 
 def refuse_packed(path: str) -> None:

@@ -20,6 +20,7 @@ from nostr_client.cli.output import json_option, print_json, say
 from nostr_client.cli.parameters import UserPath
 from nostr_client.cli.place import store_option
 from nostr_client.codecs import nip19
+from nostr_client.codecs.display import plural
 from nostr_client.errors import InvalidInput, NetworkError
 from nostr_client.paths import RELAY_PORT, read_secret, store_path
 
@@ -141,7 +142,7 @@ async def _serve(
         with _stopped_by_signals(stop):
             _announce(server, path, options, as_json=as_json)
             await stop.wait()
-        say(f"stopping: {server.connections} clients are notified")
+        say(f"stopping: {plural(server.connections, 'client is', 'clients are')} notified")
         say(_summary(server))
 
 

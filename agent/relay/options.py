@@ -64,7 +64,8 @@ class RelayLimits:
     """Open connections of one address; on loopback all programs of the machine share one."""
 
     send_bytes: int = 4 * 1024 * 1024
-    """Bytes that wait for a reader: above it is slow and is disconnected, so nothing grows."""
+    """Bytes that wait for a reader: above it is slow and is disconnected, so nothing grows. A
+    frame counts with the memory beside its text, 48 bytes."""
 
     send_total_bytes: int = 32 * 1024 * 1024
     """Bytes that wait for all readers together; beyond it large stored events are not read, and

@@ -1,4 +1,4 @@
-"""Queues frames for one reader, bounded in bytes."""
+"""Queues frames for one reader, bounded in the memory that they take."""
 
 from __future__ import annotations
 
@@ -15,9 +15,18 @@ Frame = bytes
 BATCH = 64 * 1024
 """Bytes of one write: more would only wait in the kernel."""
 
+FRAME_BYTES = 48
+"""Memory of a frame beside its text: the object and its place in the queue. The smallest answers,
+such as EOSE, are no larger, so texts alone would bound a fraction of the memory."""
+
+
+def size_of(frame: Frame) -> int:
+    """The bytes that a frame takes while it waits."""
+    return len(frame) + FRAME_BYTES
+
 
 class OutboxBudget:
-    """What all readers of a relay have not taken yet, in bytes."""
+    """What all readers of a relay have not taken yet, in bytes of memory."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -44,7 +53,7 @@ class OutboxBudget:
 
 
 class Outbox:
-    """Frames on their way to one client, in UTF-8.
+    """Frames on their way to one client, in UTF-8. All sizes are those of `size_of`.
 
     `put` never waits: it returns False when more than `most_bytes` wait, and the caller disconnects
     the reader. `wait_low` lets a producer of many frames wait for its reader instead. Frames
@@ -82,12 +91,13 @@ class Outbox:
 
     def put(self, frame: Frame) -> bool:
         """Add a frame; False, and the frame dropped, when the reader is too far behind."""
-        if self._bytes + len(frame) > self._most and self._frames:
+        size = size_of(frame)
+        if self._bytes + size > self._most and self._frames:
             return False
         if self._waiting.is_over and not self.is_low:
             return False
         self._frames.append(frame)
-        self._count(len(frame))
+        self._count(size)
         self._empty.clear()
         if self._bytes > self._low_mark:
             self._low.clear()
@@ -95,7 +105,7 @@ class Outbox:
 
     def put_all(self, frames: Sequence[Frame]) -> bool:
         """Add frames after which little is left to send; False, and none added, where more is."""
-        size = sum(map(len, frames))
+        size = sum(map(size_of, frames))
         if self._bytes + size > self._low_mark:
             return False
         if frames:
@@ -120,9 +130,9 @@ class Outbox:
 
     def _first(self) -> list[Frame]:
         taken: list[Frame] = []
-        while self._frames and (not taken or self._flying + len(self._frames[0]) <= BATCH):
+        while self._frames and (not taken or self._flying + size_of(self._frames[0]) <= BATCH):
             taken.append(self._frames.popleft())
-            self._flying += len(taken[-1])
+            self._flying += size_of(taken[-1])
         return taken
 
     def close(self) -> None:

@@ -259,9 +259,7 @@ class Agent:
         self.feed.publish(watch=shown)
         if merge.is_whole:
             liars = merge.result.merged.excluded
-            watched = merge.watched
-            urls = watched.counted - set(map(normalize, liars))
-            await self.alerts.check(watched.watch, shown, len(liars), urls)
+            await self.alerts.check(merge.watched.watch, shown, len(liars), merge.believed)
 
     async def run(self) -> None:
         """Do the work until cancelled."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
 from agent.api import schema
 from agent.selection import chosen
 from agent.service.secrets import make_card_signer
@@ -70,6 +72,17 @@ class AssertionRunner:
         if section is None:
             return True
         began = self._clock.wall()
+        self.shown = replace(self.shown, running=True, ran_at=began)
+        try:
+            self._show(await self._result(section, began))
+        finally:
+            self.shown = replace(self.shown, running=False)
+        report = self.shown.report
+        failed = report is not None and any(one.left for one in report.relays.values())
+        return not self.shown.why and not failed
+
+    async def _result(self, section: AssertionsSection, began: float) -> schema.Assertions:
+        """Publish, and return what is shown of it."""
         pubkey, report, why = "", None, ""
         try:
             connection = self._parts.pool.options.connection
@@ -79,12 +92,9 @@ class AssertionRunner:
                 report = await self._publish(section, signer)
         except NostrTallyError as error:
             why = clip(str(error))
-        self._show(
-            schema.Assertions(
-                on=True, pubkey=pubkey, relays=self._relays, ran_at=began, why=why, report=report
-            )
+        return schema.Assertions(
+            on=True, pubkey=pubkey, relays=self._relays, ran_at=began, why=why, report=report
         )
-        return not why and (report is None or not any(r.left for r in report.relays.values()))
 
     def _show(self, shown: schema.Assertions) -> None:
         """Log what is new: an interval without a change is silent."""

@@ -34,7 +34,7 @@ from nostr_client.count.queries import target_of
 from nostr_client.errors import InvalidInput, RelayError
 from nostr_client.network import names
 from nostr_client.sync.coverage import history as coverage_runs
-from nostr_client.watch import people_rows, repository
+from nostr_client.watch import people_rows, points, repository
 from nostr_client.watch.definition import Watch, switched
 from nostr_client.watch.digest import excluded_of
 from nostr_client.watch.engine import FIND, MERGE
@@ -230,11 +230,9 @@ class AgentBackend(CounterBackend):
         self, name: str, since: float = 0.0, limit: int = 2000
     ) -> schema.WatchHistory:
         self._watched(name)
-        points = await self._read(
-            lambda conn: repository.points(conn, name, int(since), most=limit)
-        )
+        found = await self._read(lambda conn: points.series(conn, name, int(since), most=limit))
         asked_at = await self._read(lambda conn: repository.asked_at(conn, name))
-        return schema.WatchHistory(watch=name, asked_at=asked_at, points=tuple(points))
+        return schema.WatchHistory(watch=name, asked_at=asked_at, points=tuple(found))
 
     async def people(self, name: str, since: float = 0.0, limit: int = 200) -> schema.People:
         state, one = self._watched(name), self._agent.engine.watches[name]

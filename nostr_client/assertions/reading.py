@@ -216,17 +216,19 @@ def compared(one: Asserted, result: RelayFigures, now: float) -> str:
     is_ahead = at is None or at > now + AHEAD_S
     when = "dated in the future" if is_ahead else f"counted {age(max(now - (at or 0), 0))} ago"
     figure, unit = _figure(one, result)
-    shown = "relays gave no number" if figure is None else f"relays show {said(figure, unit)}"
+    shown = "relays gave no number" if figure is None else f"relays show {said(figure, *unit)}"
     return f"{who} asserts {one.value:,}, {when}; {shown}{_difference(one.value, figure)}"
 
 
-def _figure(one: Asserted, result: RelayFigures) -> tuple[Figure | None, str]:
-    """Return the number of the relays in the unit of the assertion."""
+def _figure(one: Asserted, result: RelayFigures) -> tuple[Figure | None, tuple[str, str]]:
+    """Return the number of the relays in the unit of the assertion, and its noun for one and
+    several."""
     kind, name = one.field.split(":", 1)
     unit = field_named(int(kind), name).unit
     if unit == "people":
-        return result.authors, "people"
-    return result.events, "receipts" if unit == "payments" else unit
+        return result.authors, ("person", "people")
+    several = "receipts" if unit == "payments" else unit
+    return result.events, (several.removesuffix("s"), several)
 
 
 def _difference(value: int, figure: Figure | None) -> str:

@@ -63,8 +63,8 @@ COMMANDS = {
 def cli() -> None:
     """Count, read and publish over many Nostr relays.
 
-    Exit codes: 0 ok, 1 failure, 2 wrong usage or input, 3 no relay answered, 124 every relay
-    timed out.
+    Exit codes: 0 ok, 1 failure, or nobody reads the output any more (| head), 2 wrong usage or
+    input, 3 no relay answered, 124 every relay timed out, 130 interrupted (Ctrl-C).
     """
 
 

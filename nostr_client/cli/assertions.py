@@ -238,7 +238,7 @@ def _show_status(found: Mapping[str, Any]) -> None:
 
     from nostr_client.assertions import PublishReport
 
-    if found["ran_at"] is None:
+    if found["report"] is None and not found["why"]:
         say("the first run has not ended yet")
     elif found["why"]:
         say(f"nothing was published {moment(found['ran_at'])}: {found['why']}")

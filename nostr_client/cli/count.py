@@ -43,7 +43,7 @@ from nostr_client.cli.relays import (
     worst_code,
 )
 from nostr_client.codecs import nip19
-from nostr_client.codecs.display import plural, said
+from nostr_client.codecs.display import plural, said, sats
 from nostr_client.codecs.profiles import person
 from nostr_client.count.merge import Claim, CountUnit, Figure
 from nostr_client.count.overlaps import overlaps_of
@@ -65,6 +65,9 @@ if TYPE_CHECKING:
 
     Show = Callable[[int, CountResult, Mapping[str, str], Sequence[Asserted] | None], None]
     AskToo = Callable[[NostrClient, Query, Sequence[str] | None], Awaitable[Sequence[Asserted]]]
+
+MOST_NOTED = 3
+"""Relays of which is printed since when only new events were read; --json has all."""
 
 MOST_WALLETS = 5
 """Wallets whose failure is printed; --json has all."""
@@ -163,10 +166,20 @@ def second_lines(
         lines.append(f"of the events read: {', '.join(split) or 'none'}")
     if result.note is not None:
         lines.append(f"note: {result.note}")
+    lines += _why_at_least(result)
     if result.within is not None:
         lines.append(result.within.line(people))
     if result.unasked is not None:
         lines += unasked_lines(result.unasked)
+    return lines
+
+
+def _why_at_least(result: CountResult) -> list[str]:
+    """Return the relays whose events were not all read now: so the number is a lower bound."""
+    noted = [one for one in result.relays if one.note] if result.lower_bound else []
+    lines = [f"at least: {clip(one.relay, 60)}: {one.note}" for one in noted[:MOST_NOTED]]
+    if more := noted[MOST_NOTED:]:
+        lines.append(f"and {plural(len(more), 'more relay')}: see note in --json")
     return lines
 
 
@@ -175,21 +188,22 @@ def _verified(found: VerifiedZaps, people: Mapping[str, str]) -> list[str]:
     if found.receipts is None or found.amount is None:
         lines = ["signed by the recipient's wallet: not known"]
     else:
-        sats = f"{_sats(found.amount)} in {plural(found.receipts.value, 'receipt')}"
-        lines = [f"signed by the recipient's wallet: {sats}"]
+        signed = f"{_sats(found.amount)} in {plural(found.receipts.value, 'receipt')}"
+        lines = [f"signed by the recipient's wallet: {signed}"]
     for wallet in found.unknown[:MOST_WALLETS]:
         host = f" at {clip(wallet.host, 60)}" if wallet.host else ""
         name = person(wallet.recipient, people)
         lines.append(f"wallet of {name}{host}: {wallet.status}: {clip(wallet.reason, 160)}")
     if len(found.unknown) > MOST_WALLETS:
         more = len(found.unknown) - MOST_WALLETS
-        lines.append(f"{plural(more, 'more wallet is', 'more wallets are')} not known")
+        are = plural(more, "more wallet is", "more wallets are")
+        lines.append(f"{are} not known: see wallets in --json")
     return lines
 
 
 def _sats(amount: Figure) -> str:
     """Return millisats in sats; if the low end is below the sum, some of it may not count."""
-    value, low = (f"{msats / 1000:,.0f} sats" for msats in (amount.value, amount.low))
+    value, low = sats(amount.value), sats(amount.low)
     if amount.exact:
         return value
     return f"at least {value}" if amount.low == amount.value else f"{value}, at least {low}"

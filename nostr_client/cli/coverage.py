@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import io
 import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Final
@@ -178,7 +178,11 @@ class _Printer:
             return False
         if self._yes:
             return True
-        return await asyncio.to_thread(click.confirm, "send these?", err=True)
+        from nostr_client.network.waiting import in_own_thread
+
+        click.echo("send these? [y/N]: ", err=True, nl=False)
+        answer = await in_own_thread(io.FileIO(sys.stdin.fileno(), closefd=False).readline)
+        return answer.strip().lower() in (b"y", b"yes")
 
     def end(
         self, found: Coverage, plan: CoveragePlan | None = None, report: RepairReport | None = None

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nostr_client.codecs.filters import Filter
-    from nostr_client.sync.event_files import Form
+    from nostr_client.sync.event_files import EventFiles, Form
     from nostr_client.sync.jsonl import ImportReport
 
 
@@ -45,10 +45,12 @@ def import_(files: tuple[Path, ...], store: Path | None, as_json: bool) -> None:
     the first line are printed, and all other events are saved. After an interruption, import again
     to continue.
     """
+    from nostr_client.sync.event_files import opened
     from nostr_client.sync.jsonl import DamagedInput
 
     try:
-        report = run_async(_import(StoreOrAgent(store).path, files))
+        with opened(files) as lines:  # before there is a loop, so that Ctrl-C ends a wait for stdin
+            report = run_async(_import(StoreOrAgent(store).path, lines))
     except DamagedInput as error:
         _print_import(error.report, as_json=as_json)
         raise
@@ -118,23 +120,21 @@ def say_held_back(number: int) -> None:
         say(f"{number:,} private events were left out: name their kinds, or --include-private")
 
 
-async def _import(path: Path, files: Sequence[Path]) -> ImportReport:
+async def _import(path: Path, lines: EventFiles) -> ImportReport:
     from nostr_client.cli.gc_tuning import prepare_for_long_runs
     from nostr_client.store.options import StoreOptions
     from nostr_client.store.sqlite import SqliteStore
-    from nostr_client.sync.event_files import opened as opened_files
     from nostr_client.sync.jsonl import CACHE_MB, import_jsonl
 
     prepare_for_long_runs()
     options = StoreOptions(cache_mb=CACHE_MB)
-    with opened_files(files) as lines:
-        async with await SqliteStore.open(path, options=options) as opened:
-            with progress("importing", lines.size, "bytes") as advance:
-                return await import_jsonl(
-                    opened,
-                    lines,
-                    lambda _, done: advance(done if lines.size is None else lines.position()),
-                )
+    async with await SqliteStore.open(path, options=options) as opened:
+        with progress("importing", lines.size, "bytes") as advance:
+            return await import_jsonl(
+                opened,
+                lines,
+                lambda _, done: advance(done if lines.size is None else lines.position()),
+            )
 
 
 async def _export(path: Path, filters: Sequence[Filter], include_private: bool) -> int:

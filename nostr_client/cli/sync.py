@@ -129,7 +129,7 @@ def memory(store: Path | None, relays: tuple[str, ...], clear: bool, as_json: bo
         if as_json:
             print_json({"cleared": gone})
         else:
-            say(f"{gone} entries cleared")
+            say(f"{plural(gone, 'entry', 'entries')} cleared")
         return
     events, filters = run_async(_read(place, relays))
     if as_json:

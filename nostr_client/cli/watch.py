@@ -265,7 +265,8 @@ def say_claims(found: CountReport) -> None:
         (
             one.relay, one.status, one.method, one.count, one.estimate,
             "left out" if one.excluded else ", ".join(one.used),
-            None if one.share is None else whole_percent(one.share), "; ".join(one.reasons),
+            None if one.share is None else whole_percent(one.share),
+            "; ".join([*one.reasons, *([one.note] if one.note else [])]),
         )
         for one in found.relays
     )  # fmt: skip

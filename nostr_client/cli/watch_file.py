@@ -11,9 +11,10 @@ from nostr_client.cli.place import StoredWatch, StoreOrAgent, agent_at
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.counters.engine import moves
 from nostr_client.errors import InvalidInput, SchemaTooOld
-from nostr_client.watch import digest_rows, people_rows, repository
+from nostr_client.watch import digest_rows, people_rows, points
 from nostr_client.watch.definition import shown
 from nostr_client.watch.digest import Digest, excluded_of
+from nostr_client.watch.moved import spark
 from nostr_client.watch.repository import WatchRepository
 
 if TYPE_CHECKING:
@@ -82,12 +83,12 @@ class FileWatches:
 
     async def _kept(self, watch: Watch, asked: int | None) -> StoredWatch:
         database, name = self._book.database, watch.name
-        points = await database.read(lambda conn: repository.points(conn, name, most=1))
-        if not points:
+        newest = await database.read(lambda conn: points.series(conn, name, most=1))
+        if not newest:
             return StoredWatch(shown(watch), asked, None)
-        value, now = points[-1].value, time.time()
-        moved = await database.read(lambda conn: repository.moved(conn, name, value, now))
-        return StoredWatch(shown(watch), asked, points[-1], moved.spark)
+        now = int(time.time())
+        line = await database.read(lambda conn: spark(conn, name, now))
+        return StoredWatch(shown(watch), asked, newest[-1], line)
 
     async def explain(self, name: str) -> CountReport:
         made, asked = await self._get(name)
@@ -99,7 +100,7 @@ class FileWatches:
         return overlaps_of(await self._result(*await self._get(name)))
 
     async def _result(self, made: Watch, asked: int | None) -> CountResult:
-        """Return the number of a watch from the claims in the store."""
+        """Return the number of a watch from the claims in the store, as of its newest round."""
         from nostr_client.count.procedure import CountEngine
 
         return await CountEngine(book=self._book.claims).explain(
@@ -108,6 +109,7 @@ class FileWatches:
             policy=made.trust,
             trusted=made.trusted,
             left_out=made.left_out,
+            at=asked,
         )
 
     async def _asked_of(self, made: Watch, asked: int | None) -> dict[str, str] | None:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 FORMATS = ("text", "csv", "json")
 
-MOST = 1_000
-"""People of one answer."""
+MOST = 10_000
+"""People of one answer: as many as the API returns, and as a store reads."""
 
 
 @click.command()
@@ -67,7 +67,7 @@ def _print(found: People) -> None:
     else:
         say(f"nobody was seen to do anything since {series.moment(found.since)}")
     if found.more:
-        say(f"and {found.more:,} more before them")
+        say(f"and {found.more:,} more before them: an answer has {MOST:,} at most")
     if found.nameless:
         say(found.nameless)
 

@@ -64,7 +64,24 @@ def minute(at: float) -> str:
 
 def plural(number: int, noun: str, more: str | None = None) -> str:
     """A number and what it counts: `1 relay`, `2 relays`; `more` is the noun of several."""
-    return f"{number:,} {noun if number == 1 else more or noun + 's'}"
+    return f"{number:,} {noun_for(number, noun, more)}"
+
+
+def noun_for(number: int, noun: str, more: str | None = None) -> str:
+    """What a number counts, without the number: `relay` for 1, else `relays` or `more`."""
+    return noun if number == 1 else more or f"{noun}s"
+
+
+def unit_noun(unit: str | None) -> str:
+    """What one of a unit is, in words: `distinct author`, `event`; "" for None."""
+    return "" if unit is None else unit.replace("_", " ").removesuffix("s")
+
+
+def sats(msats: int) -> str:
+    """Millisats as sats, of which no part is cut: `21 sats`, `1.5 sats`, `0.001 sats`."""
+    whole, rest = divmod(msats, 1000)
+    part = f".{rest:03}".rstrip("0") if rest else ""
+    return f"{whole:,}{part} {'sat' if msats == 1000 else 'sats'}"
 
 
 def roughly(number: float) -> str:
@@ -117,9 +134,13 @@ def sparkline(values: Sequence[int], blocks: str = BLOCKS) -> str:
     return "".join(blocks[(one - least) * top // span if span else top // 2] for one in values)
 
 
-def said(figure: ShownFigure, noun: str = "") -> str:
-    """A figure with how sure it is, and what it counts: `5 events, as relays say, at least 3`."""
-    what = f" {noun}" if noun else ""
+def said(figure: ShownFigure, noun: str = "", more: str | None = None) -> str:
+    """A figure with how sure it is, and what it counts: `5 events, as relays say, at least 3`.
+
+    `noun` is that of one, and `more` that of several, as for `plural`.
+    """
+    number = figure.low if figure.high is None and not as_said(figure) else figure.value
+    what = f" {noun_for(number, noun, more)}" if noun else ""
     words = as_said(figure)
     if words:
         return f"{figure.value:,}{what}, {words}"

@@ -105,14 +105,8 @@ def verify(event: Event) -> VerifiedEvent:
 
     A check takes about 45 µs. Raises InvalidEvent.
     """
-    if has_plain_fields(event):
-        require_hex(event)
-    else:
-        check_event(event)
-    if not has_valid_id(event):
-        raise InvalidEvent("the id is not the hash of the event")
-    if not _signature_holds(event):
-        raise InvalidEvent("the signature does not hold")
+    _check_fields_and_id(event)
+    _check_signature(event)
     return VerifiedEvent(event)
 
 
@@ -120,9 +114,14 @@ def verify_many(events: Sequence[Event]) -> list[VerifiedEvent | InvalidEvent]:
     """Check each event and return a list in the same order.
 
     The list has an InvalidEvent in place of each bad event. Call the function in a worker thread,
-    with 64 to 256 events. libsecp256k1 releases the GIL.
+    with 64 to 256 events. libsecp256k1 releases the GIL. The signatures come last, so that threads
+    of several lists seldom wait for each other.
     """
-    return [_verify_quietly(event) for event in events]
+    errors = [_error_of(_check_fields_and_id, event) for event in events]
+    return [
+        error or _error_of(_check_signature, event) or VerifiedEvent(event)
+        for event, error in zip(events, errors, strict=True)
+    ]
 
 
 def stored_event(event: Event) -> VerifiedEvent:
@@ -130,11 +129,26 @@ def stored_event(event: Event) -> VerifiedEvent:
     return VerifiedEvent(event)
 
 
-def _verify_quietly(event: Event) -> VerifiedEvent | InvalidEvent:
+def _error_of(check: Callable[[Event], None], event: Event) -> InvalidEvent | None:
     try:
-        return verify(event)
+        check(event)
     except InvalidEvent as error:
         return error.with_traceback(None)  # a kept traceback would keep the whole chunk alive
+    return None
+
+
+def _check_fields_and_id(event: Event) -> None:
+    if has_plain_fields(event):
+        require_hex(event)
+    else:
+        check_event(event)
+    if not has_valid_id(event):
+        raise InvalidEvent("the id is not the hash of the event")
+
+
+def _check_signature(event: Event) -> None:
+    if not _signature_holds(event):
+        raise InvalidEvent("the signature does not hold")
 
 
 @functools.lru_cache(_KEYS_KEPT)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from nostr_client.codecs.filters import Filter
     from nostr_client.codecs.keys import VerifiedEvent
     from nostr_client.codecs.messages import CountAnswer
+    from nostr_client.count.claiming import EventsOutcome
     from nostr_client.count.claims import MemoryAccess
     from nostr_client.count.claims.coverage import HeldEvent
     from nostr_client.count.judging import SharedIds
@@ -465,6 +466,23 @@ class CountRequest:
             late_read = DeadlineExceeded("not read to the end in time", relay=self._relay.url)
             error = self._relay.held_back() or late_read
         outcome.found = await reader.take_stock(self._elapsed(), error)
+        outcome.stands = await self._is_cut(reader, outcome.found)
+
+    async def _is_cut(self, reader: EventReader, found: EventsOutcome) -> bool:
+        """Whether a reading did not come to its end, and an earlier answer knows more.
+
+        What came is stored for the next round; as an answer it would be a part of what is known.
+        """
+        if found.reading.complete or self._recall is None:
+            return False
+        if reader.retracted is not None:
+            return not found.current
+        if self._earlier is None:
+            self._earlier = await self._recall()
+        known = self._earlier
+        if known is None or known.reading is None:
+            return known is not None
+        return not found.current and len(known.reading.events) > len(found.reading.events)
 
     def _elapsed(self) -> float:
         return asyncio.get_running_loop().time() - self._started

@@ -15,6 +15,7 @@ import msgspec
 
 from nostr_client.count.judging import EarlierIds, JudgedRelay, ids_of
 from nostr_client.count.merge import Retracted
+from nostr_client.count.merge.values import asked_earlier
 from nostr_client.count.seen import SeenEvents
 from nostr_client.network.waiting import task_group
 
@@ -43,7 +44,9 @@ class FirstRound:
         before = self.earlier.setdefault(url, earlier)
         if before is None or not claim.answered:
             return claim
-        known = Retracted(ids=before.retracted.ids, lists=before.retracted.lists)
+        said = before.retracted
+        asked = asked_earlier(before, said.all_asked)
+        known = Retracted(ids=said.ids, lists=said.lists, **asked)
         return msgspec.structs.replace(claim, retracted=known)
 
 

@@ -30,11 +30,20 @@ if TYPE_CHECKING:
     from nostr_client.count.merge import Listing
     from nostr_client.count.queries import Query
 
-WEAK_ZERO = "count: a bare zero, which some relays answer when they refuse"
-NO_TARGET = "zaps: the event was not found, so the receivers of its zaps are unknown"
-MERGED_ELSEWHERE = "count: merged from the answers of other relays, so it is no relay's own"
-MAYBE_PEOPLE = "count: what its registers estimate, so perhaps distinct authors and not events"
-NOT_MERGED = "hll: not used, as relays disagree about the place it is made from"
+WEAK_ZERO = "count: it answers 0 and nothing else, as some relays do to refuse: it proves nothing"
+NO_TARGET = (
+    "zaps: the event was not found, so whom its zaps pay is not known: ask a relay that has it"
+)
+MERGED_ELSEWHERE = (
+    "count: it is merged from other relays' answers, so it does not count: ask those relays"
+)
+MAYBE_PEOPLE = (
+    "count: it equals the estimate of its registers, so it may count authors and not events"
+)
+NOT_MERGED = (
+    "hll: its registers are not used, because relays make them differently for this question"
+)
+_LIST_CUT = "ids: its list was cut at the budget of {}, so it may have more: raise the budget"
 _REASON = 160
 _MERGED = ProtocolError(MERGED_ELSEWHERE)
 
@@ -44,10 +53,11 @@ class EventsOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
     `last_read`: the time up to which the relay's events are known. `confirmed`: the relay's own
     count equals the number of events read. `registers` are those of the reading, if stored. `void`:
-    matching events arrived that do not count.
+    matching events arrived that do not count. `current`: the newest events were read.
     """
 
     reading: Reading
+    current: bool = True
     registers: bytes | None = None
     elapsed: float
     last_read: int | None = None
@@ -63,7 +73,8 @@ class RelayOutcome:
 
     `listing`: all ids that it named, at the cost of `listed_bytes`; `partly_named`: how many it
     named if it has more. `retracted`: ids that its events prove not to count. `merged`: its number
-    is made from the answers of other relays, so nothing that it gave counts.
+    is made from the answers of other relays, so nothing that it gave counts. `stands`: the reading
+    was cut, and an earlier answer knows more.
     """
 
     asked_at: float
@@ -79,6 +90,7 @@ class RelayOutcome:
     partly_named: int | None = None
     retracted: Retracted = field(default_factory=Retracted)
     merged: bool = False
+    stands: bool = False
 
     @property
     def exact_count(self) -> int | None:
@@ -91,7 +103,7 @@ class RelayOutcome:
     @property
     def known_ids(self) -> frozenset[bytes] | None:
         """The ids that the relay named or that were read; None if it gave none."""
-        if self.merged:
+        if self.merged or self.stands:
             return None
         if self.listing is not None:
             return self.listing.ids
@@ -148,12 +160,14 @@ def claim_of(relay: str, query: Query, outcome: RelayOutcome) -> Claim:
         return _failed(msgspec.structs.replace(base, retracted=Retracted()), outcome, _MERGED)
     if outcome.partly_named is not None:
         named = plural(outcome.partly_named, "event")
-        base = base.warned(f"ids: NIP-77 names only {named}, and more exist")
+        base = base.warned(f"ids: it names only {named} by NIP-77, and has more: they are read")
     if outcome.listing is not None:
         return _from_ids(base, outcome, counted, outcome.listing)
     merged = counted.registers is not None and query.by_registers and not query.reads
     if outcome.found is None or merged:
         return _from_count(base, outcome, counted)
+    if outcome.stands:
+        return _failed(base.warned(*outcome.found.warnings), outcome, outcome.found.error)
     return _from_events(base, query, outcome, counted, outcome.found)
 
 
@@ -161,6 +175,11 @@ def merged_elsewhere(relay: str, at: float) -> Claim:
     """Return the claim of a relay that counts what other relays answered. `at`: Unix seconds."""
     base = Claim(relay=relay, status=ClaimStatus.OK, asked_at=round(at, 3))
     return _failed(base, RelayOutcome(asked_at=at, merged=True), _MERGED)
+
+
+def not_asked(relay: str, why: str) -> Claim:
+    """Return the claim of a relay that this client does not ask."""
+    return Claim(relay=relay, status=ClaimStatus.HELD_BACK).warned(why)
 
 
 def _refusal(error: RelayError | None) -> bool:
@@ -223,7 +242,7 @@ def _several(query: Query, answers: list[CountAnswer]) -> _Counted:
     if sketches and query.offset is None and not query.is_zaps:
         warnings = (*warnings, NOT_MERGED)
     if low != high:
-        warnings = (*warnings, f"count: several filters, counted one by one: {low} to {high}")
+        warnings = (*warnings, f"count: it counts each filter alone, so it has {low:,} to {high:,}")
     return _Counted(
         count=low,
         high=high if low != high else None,
@@ -279,11 +298,11 @@ def _from_ids(base: Claim, outcome: RelayOutcome, counted: _Counted, listing: Li
     )
     reported = None if counted.approximate or counted.high is not None else counted.count
     if not listing.complete:
-        claim = claim.warned(f"ids: the list ended at the budget of {number}: a lower bound")
+        claim = claim.warned(_LIST_CUT.format(plural(number, "id")))
         more = max(number, counted.count or 0)
         claim = msgspec.structs.replace(claim, count=more, limited=True)
     elif reported is not None and reported != number:
-        claim = claim.warned(f"count: the relay says {reported}")
+        claim = claim.warned(f"count: it says {reported:,}, but it names {plural(number, 'id')}")
     return claim.warned(f"count: {_why(outcome.count_error)}") if outcome.count_error else claim
 
 
@@ -310,7 +329,8 @@ def _unread(base: Claim, outcome: RelayOutcome, counted: _Counted, found: Events
     doubt."""
     if found.error is not None:
         return _from_count(base.warned(f"read: {_why(found.error)}"), outcome, counted)
-    claim = _from_count(base.warned("read: no event came"), outcome, counted)
+    base = base.warned("read: it sent none of the events that it counts")
+    claim = _from_count(base, outcome, counted)
     nothing = Reading(authors=frozenset(), events=frozenset(), complete=False)
     return msgspec.structs.replace(claim, reading=nothing)
 
@@ -339,7 +359,10 @@ def _read(
         )
         if query.needs_target and number:
             return _unattributed(claim)
-        return claim.warned(f"count: the relay says {reported}") if differs else claim
+        sent = plural(number, "event")
+        return (
+            claim.warned(f"count: it says {reported:,}, but it sent {sent}") if differs else claim
+        )
     if found.error is not None:
         claim = claim.warned(f"read: {_why(found.error)}")
     if query.needs_target:

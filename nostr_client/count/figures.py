@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from nostr_client.codecs.display import plural, said
+from nostr_client.codecs.display import plural, said, unit_noun
 from nostr_client.codecs.profiles import person
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class Within(msgspec.Struct, frozen=True, kw_only=True):
     def line(self, names: Mapping[str, str]) -> str:
         """Return the figure as a line of text; `names` of people by key, as from `names_of`."""
         web = f"within {self._web(names)}"
-        number = "not known" if self.figure is None else said(self.figure, "distinct authors")
+        number = "not known" if self.figure is None else said(self.figure, "distinct author")
         return f"{web} ({plural(self.people, 'person', 'people')}): {number}{self._lacking}"
 
     @property
@@ -170,6 +170,9 @@ class WeighedClaim(ClaimSummary, frozen=True, kw_only=True):
     """What the number uses of the answer: registers, count, events or ids."""
     share: float | None = None
     """The authors in the answer, as a share of all authors."""
+    note: str | None = None
+    """When all events of the relay were last read, in words. None if that was now, or if the client
+    read none."""
     reasons: tuple[str, ...] = ()
     """Why the number does not use a part of the answer."""
     excluded: bool = False
@@ -216,8 +219,7 @@ class CountReport(msgspec.Struct, frozen=True, kw_only=True):
         answered = f"{answers} of {plural(len(self.relays), 'relay')} answered"
         if self.figure is None:
             return f"{name}: not known ({answered})"
-        unit = "events" if self.unit == "events" else "distinct authors"
-        return f"{name}: {said(self.figure, unit)} ({answered})"
+        return f"{name}: {said(self.figure, unit_noun(self.unit))} ({answered})"
 
 
 class SharedPeople(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ import msgspec
 
 from nostr_client.codecs.keys import stored_event
 from nostr_client.count.merge import Retracted
+from nostr_client.count.merge.values import asked_earlier
 from nostr_client.count.seen import REQUESTS, SeenEvents
 from nostr_client.errors import RelayError
 from nostr_client.network.paging.by_id import IDS_AT_ONCE, events_by_id
@@ -170,12 +171,14 @@ class EarlierIds(NamedTuple):
     """What an earlier answer of a relay says about single events: it stays proven.
 
     `retracted`: ids that do not count. `named`: the ids that it named, which the relay was asked
-    about. `verified`: those of its list that were fetched.
+    about. `verified`: those of its list that were fetched. `claim`: the whole answer, where others'
+    events are judged too.
     """
 
     retracted: frozenset[bytes] = frozenset()
     named: frozenset[bytes] = frozenset()
     verified: frozenset[bytes] = frozenset()
+    claim: Claim | None = None
 
     @classmethod
     def of(cls, claim: Claim | None) -> EarlierIds:
@@ -183,7 +186,7 @@ class EarlierIds(NamedTuple):
         if claim is None:
             return cls()
         verified = claim.listing.verified if claim.listing else frozenset[bytes]()
-        return cls(claim.retracted.all_ids, ids_of(claim) or frozenset(), verified)
+        return cls(claim.retracted.all_ids, ids_of(claim) or frozenset(), verified, claim)
 
 
 NOTHING_EARLIER: Final = EarlierIds()
@@ -219,11 +222,14 @@ class JudgedRelay:
         self._query = query
         self._shared = shared
         self._known = earlier.retracted
+        self._earlier = earlier.claim
         self._asked: set[bytes] = set()
         self._unread = False
         """Whether a frame about deletions could not be read: what it deletes is unknown."""
         self._before = earlier.named
         self._looked_for = False
+        self._ended = False
+        """Whether the relay answered every question."""
         self.listing = listing
         self.traffic = 0
         if listing is not None and earlier.verified:
@@ -241,8 +247,12 @@ class JudgedRelay:
             lists = {id: seen.by_id[id].author for id in blocked if id in seen.by_id}
             return Retracted(lists=lists, looked_for=looked_for)
         ids = blocked | seen.superseded
-        asked = frozenset(self._asked) if self._shared.by_ids else None
-        return Retracted(ids=ids, asked=asked, looked_for=looked_for)
+        if not self._shared.by_ids:
+            return Retracted(ids=ids, looked_for=looked_for)
+        asked = frozenset(self._asked)
+        left = frozenset[bytes]() if self._ended else named - asked
+        known = asked_earlier(self._earlier, left)
+        return Retracted(ids=ids, asked=asked, looked_for=looked_for, **known)
 
     async def run(self) -> None:
         """Fetch the sample, ask for deletions; if a relay refuses, the rest stays unknown.
@@ -258,6 +268,7 @@ class JudgedRelay:
                 verified = self.listing.verified if self.listing else frozenset[bytes]()
                 await self._ask_deletions(sorted(self._sampled & verified), lacking)
             await self._look_for(shared.held(url) - known)
+            self._ended = not self._unread
         except RelayError:
             return
 

@@ -326,15 +326,18 @@ class CountEngine:
         trusted: Collection[str] | None = None,
         left_out: Collection[str] = (),
         fresh: Mapping[str, Claim] = MappingProxyType({}),
+        at: float | None = None,
     ) -> CountResult:
         """Return the result from earlier answers, asking nobody; needs a book.
 
         `names`: normalised URL to the user's spelling, in the order of the result; by default all
         that were ever asked. `left_out`: normalised URLs whose claims are shown and not counted.
-        `fresh`: answers by normalised URL that replace those in the book. Raises StoreError.
+        `fresh`: answers by normalised URL that replace those in the book. `at`: the time of the
+        number, Unix seconds; by default now. Raises StoreError.
         """
         assert self.book is not None
-        now, wanted = self._now(), None if names is None else names.keys() - fresh.keys()
+        now = self._now() if at is None else at
+        wanted = None if names is None else names.keys() - fresh.keys()
         recalled = wanted is None or wanted
         found = await self.book.recall(asked_of(query), now, wanted) if recalled else []
         kept = {one.url: one for one in found}

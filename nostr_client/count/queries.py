@@ -402,6 +402,15 @@ def target_of(query: Query) -> OutboxTarget:
     return msgspec.structs.replace(found, question=query.name, answers=answers)
 
 
+def person_of(query: Query) -> str | None:
+    """Return the pubkey that a question names: its one author, person, or author of an address."""
+    authors = {key for one in query.filters for key in one.authors or ()}
+    target = _author_of(query)
+    named = target.author if target.event_id is None else None
+    found = authors.pop() if len(authors) == 1 else named
+    return found if found is not None and _is_key(found) else None
+
+
 def is_regular(query: Query) -> bool:
     """Whether each id is an event of its own: no version of these kinds replaces another."""
     return all(

@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from nostr_client.codecs.display import moment, plural
+from nostr_client.codecs.display import plural
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.keys import VerifiedEvent
 from nostr_client.count.claiming import EventsOutcome
 from nostr_client.count.claims import VOID, HeldEvent, Update, reading_of
 from nostr_client.count.claims.memory import members_of
-from nostr_client.count.merge import Proven, Reading
+from nostr_client.count.merge import Reading
 from nostr_client.count.rounds import ReadPage, ReadRound
 from nostr_client.errors import RelayError, RelayRefused
 from nostr_client.network.paging.by_id import IDS_AT_ONCE
@@ -289,6 +289,7 @@ class EventReader:
         self.complete = reading.complete
         return EventsOutcome(
             reading=reading,
+            current=current,
             registers=registers,
             elapsed=elapsed,
             last_read=mark.last_read if current else None,
@@ -313,20 +314,16 @@ class EventReader:
         if self._invalid:
             forms = ("invalid event", "invalid events")
             warnings.append(f"read: {plural(self._invalid, *forms)}, left out")
-        if self._void:
-            forms = ("invalid receipt", "invalid receipts")
-            if not self._sums:
-                forms = ("event that only names the target", "events that only name the target")
-            warnings.append(f"read: {plural(len(self._void), *forms)}, left out")
+        if self._void and self._sums:  # an event of others that names the target is no fault
+            warnings.append(f"read: {plural(len(self._void), 'invalid receipt')}, left out")
         if self._unread:
-            warnings.append(f"read: {plural(self._unread, 'frame')} could not be read, incomplete")
-        if mark is not None and mark.complete and mark.proven is not Proven.MEMBERS:
-            warnings.append(_read_earlier(mark))
+            frames = plural(self._unread, "frame")
+            warnings.append(f"read: {frames} could not be read, so events may be missing")
         if mark is not None and mark.holes:
-            count = len(mark.holes)
-            warnings.append(f"read: events of {plural(count, 'second')} may be missing, incomplete")
+            dense = plural(len(mark.holes), "second has", "seconds have")
+            warnings.append(f"read: {dense} too many events for one page, so some may be missing")
         if self._round is not None and self._round.stalled:
-            warnings.append(f"read: {self._round.stalled}, incomplete")
+            warnings.append(f"read: {self._round.stalled}, so events may be missing")
         return warnings
 
     async def _count(self, asked: Filter, round_: ReadRound) -> None:
@@ -405,7 +402,7 @@ class EventReader:
             return False
         budget = self._budget
         kind = plural(budget.bytes, "byte") if over_bytes else plural(budget.events, "event")
-        self._cut = f"read: stopped at the budget of {kind}: a lower bound"
+        self._cut = f"read: stopped at the budget of {kind}, so it may have more: raise the budget"
         return True
 
     def _begin(self, page: Subscription) -> None:
@@ -425,13 +422,3 @@ def _doubts(reading: Reading) -> list[str]:
     number = len(reading.doubted)
     text = f"{plural(number, *NOT_FOUND)} an event that was not found: whom it pays is not known"
     return [f"zaps: {text}"] if number else []
-
-
-def _read_earlier(mark: ReadCoverage) -> str:
-    """Return why the relay's events are not certain: the state that the reading continues."""
-    when = "earlier"
-    if mark.whole_at is not None:
-        when = moment(mark.whole_at, "%Y-%m-%d %H:%M UTC")
-    if mark.proven is Proven.NUMBER:
-        return f"read: read whole {when}, and its own count is the number of what is held"
-    return f"read: read whole {when}, since then only what is new: at least"

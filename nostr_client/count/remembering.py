@@ -64,7 +64,7 @@ def stand_in(claim: Claim, earlier: Claim) -> tuple[Claim, Claim]:
     The answer proves nothing of now, whatever its source.
     """
     said = moment(earlier.asked_at or 0.0, "%Y-%m-%d %H:%M UTC")
-    shown = claim.warned(f"counted with what it said {said}, which is not exact now")
+    shown = claim.warned(f"it fails now: counted with its answer of {said}, which is not exact now")
     return shown, msgspec.structs.replace(earlier, relay=claim.relay, stands_in=True)
 
 

@@ -266,6 +266,7 @@ def _weighed(said: Claim, part: Part | None, *, excluded: bool) -> WeighedClaim:
         estimate=None if said.registers is None else round(hll.estimate(said.registers), 1),
         used=() if part is None else part.used,
         share=None if part is None else part.share,
-        reasons=left_out if part is None else part.reasons,
+        note=said.note,
+        reasons=(left_out or said.warnings) if part is None else part.reasons,
         excluded=excluded,
     )

@@ -17,8 +17,10 @@ from nostr_client import hll
 from nostr_client.codecs.display import plural
 from nostr_client.codecs.event import nip01_order
 from nostr_client.codecs.filters import Filter
-from nostr_client.count.merge import Retracted
-from nostr_client.errors import RelayError
+from nostr_client.count.merge import Proven, Retracted
+from nostr_client.count.merge.drift import share_since
+from nostr_client.count.merge.values import asked_earlier
+from nostr_client.errors import RelayError, clip
 from nostr_client.network.waiting import task_group
 
 if TYPE_CHECKING:
@@ -36,7 +38,19 @@ BATCH: Final = 50
 MOST: Final = 1_000
 """Authors asked of one relay: beyond it a number is not exact. Lists have some 30 kB each."""
 
-NOT_ASKED: Final = "followers: the newest lists of {} could not be compared"
+NOT_COMPARED: Final = (
+    "followers: the newest lists of {} could not be compared ({}), so they may have unfollowed:"
+    " the number is not exact"
+)
+ASKED_EARLIER: Final = (
+    "followers: the newest lists of {} were compared in an earlier round, not in this one"
+)
+
+_REASON: Final = 160
+"""Characters of what one relay answered."""
+
+_MOST_NAMED: Final = 2
+"""Relays of a warning."""
 
 
 def is_compared(query: Query) -> bool:
@@ -81,6 +95,8 @@ async def compare_lists(
             lists=known,
             asked=frozenset(authors - lacking.unknown[url] - unsure),
             suspects=frozenset(suspects),
+            unasked_why=lacking.why.get(url) or givers.first_why(authors),
+            **asked_earlier(earlier.get(url), authors & (lacking.unknown[url] | unsure)),
         )
         for url, authors in missing.items()
     }
@@ -99,10 +115,38 @@ def without_unfollowed(query: Query, claims: Sequence[Claim]) -> dict[str, Claim
     kept = {url: _kept(one, left) for url, one in read.items()}
     everybody = frozenset[bytes]().union(*(one.authors for one in kept.values()))
     by_relay = {claim.relay: claim for claim in claims}
-    unknown: set[bytes] = set()
+    unknown: dict[str, frozenset[bytes]] = {}
+    before: dict[bytes, float] = {}
+    """The share by which authors of earlier comparisons may be gone."""
     for url, one in kept.items():
-        unknown |= everybody - one.authors - (by_relay[url].retracted.asked or frozenset())
-    return {url: _corrected(by_relay[url], query, one, unknown) for url, one in kept.items()}
+        known = by_relay[url].retracted
+        missing = everybody - one.authors - (known.asked or frozenset())
+        if never := missing - known.earlier:
+            why = _unasked_why(by_relay[url])
+            unknown[why] = unknown.get(why, frozenset()) | never
+        share = share_since(known.earlier_at, claims)
+        before |= {a: max(share, before.get(a, 0.0)) for a in missing & known.earlier}
+    return {
+        url: _corrected(by_relay[url], query, one, unknown, before) for url, one in kept.items()
+    }
+
+
+def _unasked_why(claim: Claim) -> str:
+    """Return why a relay did not give the newest lists of some authors, with its name."""
+    return claim.retracted.unasked_why or f"{clip(claim.relay)}: not asked for them yet"
+
+
+def _not_compared(
+    authors: frozenset[bytes], unknown: Mapping[str, frozenset[bytes]], doubted: int
+) -> str:
+    """Return the warning about authors of a relay that were never compared, else about those of an
+    earlier round."""
+    never = len(authors.intersection(frozenset[bytes]().union(*unknown.values())))
+    if not never:
+        return ASKED_EARLIER.format(plural(doubted, "author"))
+    why = [text for text, lacking in unknown.items() if lacking & authors]
+    more = [f"and {plural(len(why) - _MOST_NAMED, 'other relay')}"] if why[_MOST_NAMED:] else []
+    return NOT_COMPARED.format(plural(never, "author"), "; ".join([*why[:_MOST_NAMED], *more]))
 
 
 def readings(claims: Mapping[str, Claim]) -> dict[str, Reading]:
@@ -128,28 +172,63 @@ def _kept(reading: Reading, left: Mapping[bytes, bytes]) -> Reading:
     return msgspec.structs.replace(reading, authors=authors, events=reading.events - ids)
 
 
-def _corrected(claim: Claim, query: Query, kept: Reading, unknown: set[bytes]) -> Claim:
-    """Return a claim with the rest of its reading; authors that were not compared may be gone as
-    well."""
-    doubted = len(unknown & kept.authors)
+def _corrected(
+    claim: Claim,
+    query: Query,
+    kept: Reading,
+    unknown: Mapping[str, frozenset[bytes]],
+    before: Mapping[bytes, float],
+) -> Claim:
+    """Return a claim with the rest of its reading; authors that were not compared now may be gone
+    as well.
+
+    `unknown`: those who were never compared, by the reason. `before`: those who were compared
+    earlier, with the share by which they may be gone since.
+    """
+    doubts = {**before, **dict.fromkeys(frozenset[bytes]().union(*unknown.values()), 1.0)}
+    doubted = doubts.keys() & kept.authors
     if kept is not claim.reading:
         claim = msgspec.structs.replace(claim, count=len(kept.events))
         if claim.registers is not None and query.offset is not None:
             made = hll.from_pubkeys(kept.authors, query.offset)
             claim = msgspec.structs.replace(claim, registers=made)
     if doubted:
-        share = max(kept.gone, doubted / len(kept.authors))
-        kept = msgspec.structs.replace(kept, gone=share)
-        claim = claim.warned(NOT_ASKED.format(plural(doubted, "author")))
+        share = sum(doubts[author] for author in doubted) / len(kept.authors)
+        kept = msgspec.structs.replace(kept, gone=max(kept.gone, share), proven=Proven.NOTHING)
+        claim = claim.warned(_not_compared(kept.authors, unknown, len(doubted)))
     return msgspec.structs.replace(claim, reading=kept)
 
 
 class FetchedLists:
-    """What relays returned, by author, and by relay the authors about which one did not answer."""
+    """What relays returned, by author, and by relay the authors about which one did not answer.
+
+    `why`: by relay, what it answered instead, with its name.
+    """
 
     def __init__(self, urls: Iterable[str]) -> None:
         self.given: dict[bytes, list[Event]] = {}
         self.unknown: dict[str, set[bytes]] = {url: set() for url in urls}
+        self.why: dict[str, str] = {}
+        self._by_relay: dict[str, dict[bytes, Event]] = {url: {} for url in self.unknown}
+
+    def lack(self, url: str, authors: Iterable[bytes], why: str) -> None:
+        """Note that a relay did not return the newest lists of these authors."""
+        self.unknown[url].update(authors)
+        self.why.setdefault(url, f"{clip(url)}: {why}")
+
+    def first_why(self, authors: Collection[bytes]) -> str:
+        """Return what a relay answered that did not return the list of one of these authors."""
+        return next((w for url, w in self.why.items() if self.unknown[url] & set(authors)), "")
+
+    def take(self, url: str, list_: Event) -> None:
+        """Add a list that a relay returned."""
+        author, newest = bytes.fromhex(list_.pubkey), self._by_relay[url]
+        self.given.setdefault(author, []).append(list_)
+        newest[author] = min(newest.get(author, list_), list_, key=nip01_order)
+
+    def newest_of(self, url: str) -> Mapping[bytes, Event]:
+        """Return the newest list of each author that a relay returned."""
+        return self._by_relay[url]
 
 
 class NewestLists:
@@ -179,28 +258,41 @@ class NewestLists:
         async with task_group() as group:
             for url, authors in wanted.items():
                 if url not in self._relays:
-                    out.unknown[url].update(authors)
+                    if authors:
+                        out.lack(url, authors, "not asked now")
                 elif authors:
                     group.create_task(self._of_relay(self._relays[url], sorted(authors), out))
         return out
 
     async def _of_relay(self, relay: Relay, authors: Sequence[bytes], out: FetchedLists) -> None:
-        out.unknown[relay.url].update(authors[MOST:])
+        if authors[MOST:]:
+            out.lack(relay.url, authors[MOST:], f"asked for {MOST:,} of these lists at most")
         batches = [authors[n : n + BATCH] for n in range(0, min(len(authors), MOST), BATCH)]
         async with task_group() as group:
             for batch in batches:
                 group.create_task(self._batch(relay, batch, out))
 
     async def _batch(self, relay: Relay, authors: Sequence[bytes], out: FetchedLists) -> None:
-        keys = [author.hex() for author in authors]
-        asked = Filter(kinds=self._asked.kinds, authors=keys)
-        try:
-            page = await relay.fetch([asked], self._seconds, budget=self._budget, partial=True)
-        except RelayError:
-            out.unknown[relay.url].update(authors)
-            return
-        if not page.complete:
-            out.unknown[relay.url].update(authors)
-        for one in page.events:
-            if asked.matches(one.event):
-                out.given.setdefault(bytes.fromhex(one.event.pubkey), []).append(one.event)
+        """Ask until nothing more comes: a relay may return fewer lists at once."""
+        left = list(authors)
+        while left:
+            asked = Filter(kinds=self._asked.kinds, authors=[author.hex() for author in left])
+            try:
+                page = await relay.fetch([asked], self._seconds, budget=self._budget, partial=True)
+            except RelayError as error:
+                out.lack(relay.url, left, _answer(error))
+                return
+            came = [one.event for one in page.events if asked.matches(one.event)]
+            for event in came:
+                out.take(relay.url, event)
+            if not page.complete:
+                why = "did not send all of them" if page.error is None else _answer(page.error)
+                out.lack(relay.url, left, why)
+                return
+            known = out.newest_of(relay.url)
+            left = [author for author in left if author not in known] if came else []
+
+
+def _answer(error: RelayError) -> str:
+    text = str(error).removeprefix(f"{error.relay}: ")
+    return clip(text, _REASON)

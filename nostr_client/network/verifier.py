@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from nostr_client.codecs.keys import VerifiedEvent, verify_many
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from nostr_client.codecs.event import Event
     from nostr_client.errors import InvalidEvent
@@ -50,9 +50,16 @@ class _Known:
         self._events.move_to_end(event.id)
         return found
 
-    def add(self, verified: VerifiedEvent) -> None:
+    def add(self, results: Iterable[VerifiedEvent | InvalidEvent]) -> None:
+        """Remember the verified events of some results."""
+        if self._most:
+            for one in results:
+                if isinstance(one, VerifiedEvent):
+                    self._add(one)
+
+    def _add(self, verified: VerifiedEvent) -> None:
         event = verified.event
-        if event.id in self._events or not self._most:
+        if event.id in self._events:
             return
         self._events[event.id] = verified
         self._bytes += footprint(event)
@@ -117,9 +124,7 @@ class ThreadVerifier:
             loop = asyncio.get_running_loop()
             results = await loop.run_in_executor(self._threads, verify_many, events)
         self.checked += len(results)
-        for result in results:
-            if isinstance(result, VerifiedEvent):
-                self._known.add(result)
+        self._known.add(results)
         return results
 
     async def close(self) -> None:

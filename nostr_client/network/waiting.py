@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+import threading
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from nostr_client.errors import NostrTallyError, innermost
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
+
+T = TypeVar("T")
 
 
 class Gate:
@@ -71,3 +75,36 @@ async def set_within(event: asyncio.Event, seconds: float) -> None:
             await event.wait()
     except TimeoutError:
         return
+
+
+async def in_own_thread(work: Callable[[], T]) -> T:
+    """Run a call that may never return, such as a read of a pipe. Raises what the call raises.
+
+    Safe to cancel. The call then goes on, and neither its caller nor the end of the process waits
+    for it.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def run() -> None:
+        try:
+            result = work()
+        except BaseException as error:  # noqa: BLE001 the caller gets it
+            settled = partial(_fail, done, error)
+        else:
+            settled = partial(_end, done, result)
+        with suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(settled)
+
+    threading.Thread(target=run, name="waits", daemon=True).start()
+    return await done
+
+
+def _end(done: asyncio.Future[T], result: T) -> None:
+    if not done.done():
+        done.set_result(result)
+
+
+def _fail(done: asyncio.Future[T], error: BaseException) -> None:
+    if not done.done():
+        done.set_exception(error)

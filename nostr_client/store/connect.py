@@ -24,6 +24,15 @@ if TYPE_CHECKING:
     from nostr_client.store.options import StoreOptions
 
 
+def _same(value: bytes | None) -> bytes | None:
+    return value
+
+
+for _type in (bytes, type(None)):
+    # The module looks for an adapter of every such value, which takes as long as to bind four.
+    if (_type, sqlite3.PrepareProtocol) not in sqlite3.adapters:
+        sqlite3.register_adapter(_type, _same)
+
 if sys.platform == "win32":
     import msvcrt
 

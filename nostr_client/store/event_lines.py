@@ -11,6 +11,9 @@ Files have these forms:
 Each of these forms gives its events. Any other line gives one `InvalidEvent`. If the form of
 the line is known, its text names the form and says what to do.
 
+A file of which no line can be read, such as one that xz packed, is refused as a whole. The error
+has a command that converts it.
+
 This module opens no files.
 """
 
@@ -20,6 +23,7 @@ import gzip
 import io
 import json
 import re
+import shlex
 import zlib
 from typing import IO, TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 
@@ -47,12 +51,71 @@ BUFFER_BYTES: Final = 64 * 1024
 """Bytes that are unpacked at a time."""
 
 
+class ForeignForm(NamedTuple):
+    """A form of files that is not read, and the command that writes its content to stdout."""
+
+    what: str
+    command: str
+
+
+_TAR: Final = ForeignForm("a tar archive", "tar -xOf")
+_UTF_16: Final = ForeignForm("text in UTF-16", "iconv -f UTF-16 -t UTF-8")
+_UTF_16LE: Final = ForeignForm("text in UTF-16", "iconv -f UTF-16LE -t UTF-8")
+_UTF_16BE: Final = ForeignForm("text in UTF-16", "iconv -f UTF-16BE -t UTF-8")
+
+_FOREIGN: Final = {
+    b"\xfd7zXZ\0": ForeignForm("packed with xz", "xz -dc"),
+    b"BZh": ForeignForm("packed with bzip2", "bzip2 -dc"),
+    b"\x04\x22\x4d\x18": ForeignForm("packed with lz4", "lz4 -dc"),
+    b"\x1f\x9d": ForeignForm("packed with compress", "gzip -dc"),
+    b"PK\x03\x04": ForeignForm("a zip archive", "unzip -p"),
+    b"\xff\xfe": _UTF_16,
+    b"\xfe\xff": _UTF_16,
+    b"{\0": _UTF_16LE,
+    b"[\0": _UTF_16LE,
+    b"\0{": _UTF_16BE,
+    b"\0[": _UTF_16BE,
+}
+"""Forms by the first bytes. No line of JSON in UTF-8 begins with any of these."""
+
+_TAR_MARK: Final = slice(257, 262)
+"""The place of "ustar" in the header of the first file of a tar archive."""
+
+BEGIN_BYTES: Final = 512
+"""Bytes of a file that show each of these forms."""
+
+
+def foreign_form(begins: bytes) -> ForeignForm | None:
+    """Return the form of a file that begins with these bytes, if no line of it can be read."""
+    if begins[_TAR_MARK] == b"ustar" and b"\0" in begins[: _TAR_MARK.start]:
+        return _TAR
+    return next((form for magic, form in _FOREIGN.items() if begins.startswith(magic)), None)
+
+
+def refuse_foreign(begins: bytes, name: str, packed: str = "") -> None:
+    """Raise InvalidInput if a file that begins with these bytes has no line that can be read.
+
+    `packed` is the packing of the file around these bytes.
+    """
+    form = foreign_form(begins)
+    if form is None:
+        return
+    file = "FILE" if name.startswith("<") else shlex.quote(name)
+    command = f"{packed} -dc {file} | {form.command} -" if packed else f"{form.command} {file}"
+    what = f"the content of {name}" if packed else name
+    raise InvalidInput(
+        f"{what} is {form.what}, which import does not read:"
+        f" use `{command} | nostr-client store import -`"
+    )
+
+
 class Decompressed(io.RawIOBase):
     """Stream of the unpacked bytes of a compressed file. Wrap it in a buffer.
 
     `read` returns at most as many unpacked bytes as asked. `taken` returns how many packed bytes
     were read so far; it stays an attribute of the stream. Reading raises InvalidInput if the file
-    is cut off or damaged, or if it unpacks to more than FREE_BYTES and RATIO allow.
+    is cut off or damaged, if it unpacks to more than FREE_BYTES and RATIO allow, or if its content
+    is a tar archive or another form that is not read.
     """
 
     def __init__(
@@ -61,6 +124,7 @@ class Decompressed(io.RawIOBase):
         super().__init__()
         self._read = read
         self.taken = taken
+        self._name, self._form = name, form
         self._file = f"{name}: the {form} file"
         self._given = 0
 
@@ -75,6 +139,8 @@ class Decompressed(io.RawIOBase):
         except (EOFError, zlib.error, OSError, ValueError) as error:
             what = f"{self._file} is cut off or damaged"
             raise InvalidInput(what) from error
+        if not self._given:
+            refuse_foreign(part, self._name, self._form)
         self._given += len(part)
         if self._given > FREE_BYTES + RATIO * self.taken():
             what = f"{self._file} unpacks to more than {RATIO} times its size"
@@ -196,11 +262,14 @@ def is_gzip(stream: object) -> bool:
 def unpacked(stream: IO[bytes]) -> Lines:
     """Return the file, or its unpacked content if the file is gzip.
 
-    `readline` of gzip content may raise InvalidInput.
+    Raises InvalidInput for a file of which no line can be read, such as one that xz packed; so may
+    `readline` of gzip content.
     """
-    if not is_gzip(stream):
-        return stream
-    return gunzipped(cast("io.BufferedIOBase", stream), str(getattr(stream, "name", "the file")))
+    name = str(getattr(stream, "name", "<file>"))
+    if is_gzip(stream):
+        return gunzipped(cast("io.BufferedIOBase", stream), name)
+    refuse_foreign(_ahead(stream), name)
+    return stream
 
 
 class JoinedLines:

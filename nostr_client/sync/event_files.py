@@ -227,7 +227,8 @@ def opened(paths: Sequence[Path]) -> Iterator[EventFiles]:
     """Yield the events of files as lines, one file after the other. "-" is stdin.
 
     A folder stands for its Parquet files. Reading raises InvalidInput if a file is damaged. Opening
-    raises OSError, InvalidInput, and MissingExtra if a file needs pyarrow.
+    raises OSError, InvalidInput for a form that is not read, and MissingExtra if a file needs
+    pyarrow.
     """
     with ExitStack() as files:
         yield EventFiles([_opened(path, files) for one in paths for path in _within(one)])
@@ -255,10 +256,10 @@ def _within(path: Path) -> list[Path]:
 
 def _opened(path: Path, files: ExitStack) -> _OpenFile:
     if str(path) == "-":
-        return _piped(sys.stdin.buffer, files)
+        return _piped(_stdin(), files)
     file = files.enter_context(path.open("rb"))
     if not file.seekable():
-        return _OpenFile(unpacked(cast("IO[bytes]", file)), None, _at_start)
+        return _piped(_pipe(file.fileno(), str(path)), files)
     form, size = _begun_form(file), path.stat().st_size
     if form == "parquet":
         return _of_rows(size, _parquet_lines(path), lambda: parquet_rows(path, "Parquet"))
@@ -268,6 +269,24 @@ def _opened(path: Path, files: ExitStack) -> _OpenFile:
         lines = files.enter_context(unzstd(path, "zstd"))
         return _OpenFile(lines, size, cast("Decompressed", lines.raw).taken)
     return _OpenFile(unpacked(cast("IO[bytes]", file)), size, file.tell)
+
+
+def _stdin() -> IO[bytes]:
+    try:
+        return _pipe(sys.stdin.fileno(), "<stdin>")
+    except OSError:  # a test or a notebook has put another object in its place
+        return sys.stdin.buffer
+
+
+def _pipe(fd: int, name: str) -> IO[bytes]:
+    """Return a stream of a pipe that no exit waits for, although a thread may wait in a read of it.
+
+    To close a stream, or to end a process that has one of the standard streams, takes the lock that
+    a read holds.
+    """
+    raw = io.FileIO(fd, closefd=False)
+    raw.name = name
+    return cast("IO[bytes]", io.BufferedReader(raw))
 
 
 def _at_start() -> int:
@@ -282,11 +301,11 @@ def _begun_form(file: IO[bytes]) -> Form | None:
 
 
 def _piped(stream: IO[bytes], files: ExitStack) -> _OpenFile:
-    """Return the lines of stdin; pyarrow and SQLite read a temporary copy of it."""
+    """Return the lines of a pipe; pyarrow and SQLite read a temporary copy of it."""
     if _begun_form(stream) in (None, "gzip"):
         return _OpenFile(unpacked(stream), None, _at_start)
     folder = files.enter_context(TemporaryDirectory(prefix="nostr-client-"))
-    copy = Path(folder) / "stdin"
+    copy = Path(folder) / "copy"
     with copy.open("wb") as out:
         shutil.copyfileobj(stream, out)
     return _opened(copy, files)

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import msgspec
 
 from nostr_client.codecs.event import Event
+from nostr_client.codecs.filters import Filter
 from nostr_client.errors import InvalidEvent, InvalidInput
 from nostr_client.network.ingest import Flow, Ingest, IngestOptions, Skip
 from nostr_client.network.verifier import ThreadVerifier
+from nostr_client.network.waiting import in_own_thread
 from nostr_client.store.base import SaveOutcome, SaveStatus
 from nostr_client.store.event_lines import CUT_OFF, Lines, OpenArrays, parse_event_line, read_lines
 
@@ -74,6 +76,8 @@ class ImportStore(Protocol):
 
     async def held(self, ids: Sequence[str]) -> set[str]: ...
 
+    async def query(self, filters: Sequence[Filter]) -> list[Event]: ...
+
 
 class ImportReport(msgspec.Struct):
     """Counts of a file's events by result, and of its invalid lines.
@@ -115,7 +119,7 @@ async def import_jsonl(
     with ThreadPoolExecutor(THREADS, thread_name_prefix="import") as threads:
         async with _ingest(store) as ingest:
             flow = Flow(ingest)
-            while chunks := await loop.run_in_executor(threads, source.take, THREADS):
+            while chunks := await in_own_thread(partial(source.take, THREADS)):
                 jobs = [loop.run_in_executor(threads, parse_lines, chunk) for chunk in chunks]
                 parsed = [one for part in await asyncio.gather(*jobs) for one in part]
                 found = tally.read(chunks, parsed)
@@ -130,10 +134,14 @@ async def import_jsonl(
 
 @asynccontextmanager
 async def _ingest(store: ImportStore) -> AsyncIterator[Ingest]:
-    """Open an ingest whose verifier remembers nothing, because a file seldom repeats an event."""
+    """Open an ingest whose verifier remembers nothing, because a file seldom repeats an event.
+
+    A store that has no event holds nothing of the file, and is not asked about each event of it.
+    """
+    held = store.held if await store.query([Filter(limit=1)]) else None
     verifier = ThreadVerifier(chunk=CHUNK, workers=THREADS, remember=0)
     try:
-        async with Ingest(store, _options(), verifier=verifier, known=store.held) as ingest:
+        async with Ingest(store, _options(), verifier=verifier, known=held) as ingest:
             yield ingest
     finally:
         await verifier.close()

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from nostr_client.watch.definition import INTERVAL, SHORTEST, AlertSpec, Watch
     from nostr_client.watch.history import LEVELS, Point, fold, sparkline, thin
-    from nostr_client.watch.repository import WATCHES, WatchRepository, point_of
+    from nostr_client.watch.points import point_of
+    from nostr_client.watch.repository import WATCHES, WatchRepository
 
 _EXPORTS: dict[str, str] = {
     "INTERVAL": "definition",
@@ -26,7 +27,7 @@ _EXPORTS: dict[str, str] = {
     "Watch": "definition",
     "WatchRepository": "repository",
     "fold": "history",
-    "point_of": "repository",
+    "point_of": "points",
     "sparkline": "history",
     "thin": "history",
 }

@@ -14,20 +14,21 @@ from nostr_client.codecs.event import nip01_order
 from nostr_client.codecs.references import people_named
 from nostr_client.count.claims import VOID
 from nostr_client.count.claims.changes import Departure, LiveEvent, leave
-from nostr_client.count.claims.rows import query_number
+from nostr_client.count.claims.rows import query_number, relay_number
 from nostr_client.count.remembering import asked_of
 from nostr_client.count.unfollowed import NewestLists
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from nostr_client.codecs.event import Event
     from nostr_client.count.asking import CountOptions
-    from nostr_client.count.claims import ClaimBook
+    from nostr_client.count.claims import ClaimBook, StoredQuery
     from nostr_client.count.merge import Claim, Retracted
     from nostr_client.count.queries import Query
     from nostr_client.network.relay import Relay
+    from nostr_client.watch.scheduler import Moment
 
 MOST_RECEIVED: Final = 1_000
 """Live events of one watch that wait to be stored; further ones are not remembered."""
@@ -134,87 +135,125 @@ async def find_departures(
     options: CountOptions,
     people: Sightings,
     claims: Iterable[Claim],
-    mono: float,
-    wall: float,
+    believed: Collection[str],
+    now: Moment,
 ) -> None:
     """Ask for the newest lists of authors that relays give no longer, and store what they prove.
 
-    `claims`: newest answers, with what their lists show of the authors that other relays give.
-    `mono` and `wall` are the time. Raises StoreError; a relay's failure is not raised. Safe to
+    `believed`: the relays of the watch that its number believes, by normalised URL; `relays`: those
+    of them that may be asked. `claims`: their newest answers, with what their lists show of the
+    authors that other relays give. Raises StoreError; a relay's failure is not raised. Safe to
     cancel.
     """
     asked = asked_of(query)
     replaced: set[bytes] = set()
     for claim in claims:
         replaced |= claim.retracted.suspects | set(claim.retracted.lists.values())
-    missing = await book.database.read(lambda conn: _missing(conn, asked.key, replaced))
-    due = people.due(missing, mono)
+    missing = await book.database.read(lambda conn: _missing(conn, asked.key, believed, replaced))
+    due = people.due(missing, now.mono)
     due, people.more = due[:MOST_ASKED], len(due) > MOST_ASKED
     if not due:
         return
     lists = NewestLists(query, relays, options.patience, options.budget)
     found = await lists.lists(dict.fromkeys(relays, due))
-    people.look(due, mono)
-    proven = [
-        departure
-        for author in due
-        if (departure := _departure(missing[author], found.given.get(author, ()), lists.holds))
-    ]
-    if proven:
-        kept = [one._replace(proven_at=int(wall)) for one in proven]
-        await book.database.write(lambda conn: leave(conn, query_number(conn, asked), kept))
+    people.look(due, now.mono)
+    gone = {a: missing[a] for a in due if _has_left(found.given.get(a, ()), lists.holds)}
+    proven = {url: _departures(gone, found.newest_of(url), lists.holds, now) for url in relays}
+    if any(proven.values()):
+        await book.database.write(lambda conn: _store(conn, asked, proven))
 
 
-def _departure(
-    known: _Known, lists: Iterable[Event], holds: Callable[[Event], bool]
-) -> Departure | None:
-    """Return what an author's newest list proves: that it is newer, and no longer matches."""
+def _has_left(lists: Iterable[Event], holds: Callable[[Event], bool]) -> bool:
+    """Whether the newest of an author's lists no longer matches."""
     newest = min(lists, key=nip01_order, default=None)
-    if newest is None or holds(newest):
-        return None
-    id = bytes.fromhex(newest.id)
-    if (-newest.created_at, id) >= (-known.created_at, known.id):
-        return None
-    size = len(people_named(newest))
-    return Departure(bytes.fromhex(newest.pubkey), newest.created_at, id, size, known.size, 0)
+    return newest is not None and not holds(newest)
+
+
+def _departures(
+    known: Mapping[bytes, _Known],
+    lists: Mapping[bytes, Event],
+    holds: Callable[[Event], bool],
+    now: Moment,
+) -> list[Departure]:
+    """Return what one relay's lists prove: those that are newer than known and do not match."""
+    newer = {
+        author: one
+        for author, one in lists.items()
+        if author in known and not holds(one) and _version(one) < nip01_order(known[author])
+    }
+    return [
+        Departure(
+            author,
+            one.created_at,
+            bytes.fromhex(one.id),
+            size=len(people_named(one)),
+            earlier=known[author].size,
+            proven_at=int(now.wall),
+        )
+        for author, one in newer.items()
+    ]
+
+
+def _version(one: Event) -> tuple[int, bytes]:
+    """Return the order of a list among those that the store knows by raw ids."""
+    return -one.created_at, bytes.fromhex(one.id)
+
+
+def _store(
+    conn: sqlite3.Connection, asked: StoredQuery, proven: Mapping[str, Sequence[Departure]]
+) -> None:
+    """Store departures by the normalised URLs of the relays that prove them."""
+    q = query_number(conn, asked)
+    for url, found in proven.items():
+        if found:
+            leave(conn, q, relay_number(conn, url), found)
 
 
 _LOST: Final = (
     "SELECT author, created_at, id, amount FROM (SELECT c.* FROM claim_change c"
-    " JOIN claim_query USING (q) WHERE key = ? AND lost_at IS NOT NULL AND NOT EXISTS"
-    " (SELECT 1 FROM claim_left l WHERE l.q = c.q AND l.author = c.author"
-    " AND l.created_at >= c.created_at) ORDER BY lost_at DESC LIMIT ?) ORDER BY created_at, id DESC"
+    " JOIN claim_query USING (q) WHERE key = ? AND c.r IN ({relays}) AND lost_at IS NOT NULL"
+    " AND NOT EXISTS (SELECT 1 FROM claim_left l WHERE l.q = c.q AND l.r IN ({relays})"
+    " AND l.author = c.author AND l.created_at >= c.created_at)"
+    " ORDER BY lost_at DESC LIMIT ?) ORDER BY created_at, id DESC"
 )
 _HELD: Final = (
     "SELECT author, created_at, id, amount FROM claim_event JOIN claim_query USING (q)"
-    " WHERE key = ? AND amount <> ? ORDER BY created_at, id DESC"
+    " WHERE key = ? AND r IN ({relays}) AND amount <> ? ORDER BY created_at, id DESC"
 )
 _AGAIN: Final = (
     "SELECT e.author, e.created_at, e.id, e.amount FROM claim_event e JOIN claim_query USING (q)"
-    " JOIN claim_left l ON l.q = e.q AND l.author = e.author WHERE key = ? AND e.amount <> ?"
-    " AND e.created_at > l.created_at AND EXISTS (SELECT 1 FROM claim_change c WHERE c.q = e.q"
+    " WHERE key = ? AND e.r IN ({relays}) AND e.amount <> ?"
+    " AND EXISTS (SELECT 1 FROM claim_left l WHERE l.q = e.q AND l.r IN ({relays})"
+    " AND l.author = e.author AND l.created_at < e.created_at)"
+    " AND EXISTS (SELECT 1 FROM claim_change c WHERE c.q = e.q AND c.r IN ({relays})"
     " AND c.author = e.author AND c.lost_at IS NOT NULL) ORDER BY e.created_at, e.id DESC"
 )
 """Lists of those who left, follow again by what one relay gives, and are lost by another."""
 
-_LEFT: Final = "SELECT author, created_at FROM claim_left JOIN claim_query USING (q) WHERE key = ?"
+_LEFT: Final = (
+    "SELECT author, max(created_at) FROM claim_left JOIN claim_query USING (q)"
+    " WHERE key = ? AND r IN ({relays}) GROUP BY author"
+)
 
 
 def _missing(
-    conn: sqlite3.Connection, key: str, replaced: Collection[bytes]
+    conn: sqlite3.Connection, key: str, urls: Collection[str], replaced: Collection[bytes]
 ) -> dict[bytes, _Known]:
-    """Return the authors whose departure is not proven yet, with their last list that matched,
-    which any relay may give."""
-    found = _newest(conn.execute(_LOST, (key, MOST_LOST)))
-    found |= _newest(conn.execute(_AGAIN, (key, VOID)))
+    """Return the authors whose departure these relays do not prove yet, with their last list that
+    matched, which any of the relays may give."""
+    rows = conn.execute("SELECT r, url FROM claim_relay")
+    relays = ",".join(str(int(r)) for r, url in rows if url in urls)
+    lost, again, held, left = (sql.format(relays=relays) for sql in (_LOST, _AGAIN, _HELD, _LEFT))
+    found = _newest(conn.execute(lost, (key, MOST_LOST)))
+    found |= _newest(conn.execute(again, (key, VOID)))
     wanted = found.keys() | replaced
     if wanted:
-        held = (row for row in conn.execute(_HELD, (key, VOID)) if row[0] in wanted)
-        for author, one in _newest(held).items():
+        given = (row for row in conn.execute(held, (key, VOID)) if row[0] in wanted)
+        for author, one in _newest(given).items():
             last = found.get(author, one)
             found[author] = min(last, one, key=nip01_order)
-    left = dict(conn.execute(_LEFT, (key,)).fetchall())
-    return {a: one for a, one in found.items() if left.get(a, -1) < one.created_at}
+    proven = dict(conn.execute(left, (key,)).fetchall())
+    return {a: one for a, one in found.items() if proven.get(a, -1) < one.created_at}
 
 
 def _newest(rows: Iterable[tuple[bytes, int, bytes, int]]) -> dict[bytes, _Known]:

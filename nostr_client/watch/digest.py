@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, get_args
 
 import msgspec
 
-from nostr_client.codecs.display import minute, percent, plural, said
+from nostr_client.codecs.display import minute, percent, plural, said, unit_noun
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.counters.shown import StreamMoves
 from nostr_client.sync.coverage_report import Share
@@ -89,7 +89,9 @@ class WatchDigest(msgspec.Struct, frozen=True, kw_only=True):
             acts = (f"{n:,} {_ACTS.get(act, act)}" for act, n in self.acts.items())
             found.append("; ".join(acts))
         found += [f"{person.who}: {person.what}" for person in self.people]
-        found += [f"and {plural(self.more, 'more person', 'more people')}"] if self.more else []
+        if self.more:
+            more = plural(self.more, "more person", "more people")
+            found.append(f"and {more}: nostr-client watch people {self.name} --since {self.since}")
         found += [f"{url} answers now, and did not then" for url in self.came]
         return found + [f"{url} answers no longer" for url in self.went]
 
@@ -293,8 +295,7 @@ def acts_of(people: Sequence[Person]) -> dict[str, int]:
 def _number(one: WatchDigest) -> str:
     if one.now is None:
         return "not known yet"
-    unit = "events" if one.now.unit == "events" else "distinct authors"
-    return said(one.now.figure, unit)
+    return said(one.now.figure, unit_noun(one.now.unit))
 
 
 def _change(one: WatchDigest) -> str:

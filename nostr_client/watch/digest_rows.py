@@ -12,7 +12,7 @@ from nostr_client.count.merge import CountUnit
 from nostr_client.count.remembering import asked_of
 from nostr_client.hll.risen import risen
 from nostr_client.sync.coverage import history as coverage_runs
-from nostr_client.watch import people_rows, repository
+from nostr_client.watch import people_rows, points
 from nostr_client.watch.digest import (
     MOST_NAMED,
     LowCoverage,
@@ -87,14 +87,14 @@ def read(
     trusted = {url: (then[url], newest[url]) for url in then if url not in excluded}
     answered_now = {url for url, one in newest.items() if one.answers(now)}
     answered_then = {url for url, one in then.items() if one.answers(since)}
-    points = repository.points(conn, name, most=1)
+    numbers = points.series(conn, name, most=1)
     return WatchDigest(
         name=name,
         query=query.name,
         since=since,
         asked_at=asked_at,
-        now=points[-1] if points else None,
-        then=repository.number_at(conn, name, since),
+        now=numbers[-1] if numbers else None,
+        then=points.number_at(conn, name, since),
         new=_newcomers(trusted, since) if query.unit is CountUnit.AUTHORS else None,
         acts=acts_of(found.people),
         people=found.people[:MOST_NAMED],

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from nostr_client.codecs.relay_url import normalize
-from nostr_client.count.claiming import merged_elsewhere
+from nostr_client.count.claiming import merged_elsewhere, not_asked
 from nostr_client.count.claims import is_answer
+from nostr_client.count.claims.rows import ROUND_S
 from nostr_client.count.queries import target_of
 from nostr_client.count.remembering import KEEP, asked_of
 from nostr_client.count.unfollowed import is_compared
@@ -26,10 +27,10 @@ from nostr_client.network.waiting import task_group
 from nostr_client.watch import repository
 from nostr_client.watch.departures import find_departures
 from nostr_client.watch.live import LiveListeners, LivePace
+from nostr_client.watch.points import point_of
 from nostr_client.watch.recording import Recorder
-from nostr_client.watch.repository import point_of
 from nostr_client.watch.scheduler import Task
-from nostr_client.watch.state import NO_RELAY, Merge, Watched, WatchSet
+from nostr_client.watch.state import DENIED, NO_RELAY, Merge, Watched, WatchSet
 
 if TYPE_CHECKING:
     import sqlite3
@@ -61,7 +62,7 @@ ASK: Final = "watch"
 MERGE: Final = "merge"
 MERGE_LANE: Final = "merging"
 MERGE_EVERY_S: Final = 86_400.0
-"""Claims trigger a merge; without claims it runs once a day, so that drift of old claims shows."""
+"""Claims trigger a merge. Without claims it only shows again what is known."""
 
 MERGE_DELAY_S: Final = 0.3
 """While other relays of a watch are being asked, a merge waits this long for their claims."""
@@ -120,6 +121,7 @@ class Engine:
         self._merged = merged
         self._refreshed = refreshed
         self._claims = Recorder(self._book.database)
+        self._numbers = history
         self._history = None if history is None else Recorder(history)
         self._resumes = resumes
         self._spell = spell
@@ -167,16 +169,19 @@ class Engine:
         urls = watch.relays or (chosen.relays if chosen else self.wanted.default)
         self._pool.spell(urls)
         own = frozenset(map(normalize, self.wanted.merged_here))
-        out = own.union(map(normalize, self.wanted.denied))
-        relays = {url: self._spell(url) for url in map(normalize, urls) if url not in out}
-        launders = {url: self._spell(url) for url in map(normalize, watch.relays) if url in own}
+        out = frozenset(map(normalize, self.wanted.denied)) - own
+        relays = {url: self._spell(url) for url in map(normalize, urls) if url not in own | out}
+        launders, denied = (
+            {url: self._spell(url) for url in map(normalize, watch.relays) if url in never}
+            for never in (own, out)
+        )
         lack = "" if relays else (chosen.lack if chosen and chosen.lack else NO_RELAY)
         if before and before.watch == watch and before.relays == relays:
-            before.lack, before.launders = lack, launders
+            before.lack, before.launders, before.denied = lack, launders, denied
             return before
         query = self.wanted.questions.get(watch.name) or watch.question
         fresh = Watched(watch, query, relays, lack)
-        fresh.launders = launders
+        fresh.launders, fresh.denied = launders, denied
         if before is not None and before.question == fresh.question:
             fresh.go_on_from(before)
         return fresh
@@ -228,7 +233,17 @@ class Engine:
                     one.answered.setdefault(url, last.answered)
             if one.was_asked:
                 one.first = None
+        await self._date_numbers()
         return found
+
+    async def _date_numbers(self) -> None:
+        """Set the time of each watch's number from the store."""
+        if self._numbers is None:
+            return
+        times = await self._numbers.read(repository.asked_times)
+        for name, one in self.watches.items():
+            if one.merged_at is None and name in times:
+                one.merged_at = float(times[name])
 
     async def _ask(self, rest: str) -> bool:
         """Ask one relay for one watch, and store its claim; return whether it answered."""
@@ -305,17 +320,17 @@ class Engine:
         """Ask for the newest lists of those whom relays give no longer, if lists are counted."""
         if not is_compared(one.query) or self.worker.is_stopping:
             return
-        asked, people = asked_of(one.query), one.people
+        asked, people, believed = asked_of(one.query), one.people, one.believed
         lost = [
             claim
             for url, claim in claims.items()
-            if people.has_lost(url, claim, self._book.gone(asked, url))
+            if url in believed and people.has_lost(url, claim, self._book.gone(asked, url))
         ]
         if lost:
-            relays = {url: self.relay(url) for url in one.relays if url not in one.failing}
+            relays = {url: self.relay(url) for url in believed if url not in one.failing}
             now = self.clock.moment()
             await find_departures(
-                one.query, self._book, relays, self.options, people, lost, now.mono, now.wall
+                one.query, self._book, relays, self.options, people, lost, believed, now
             )
 
     def received(self, one: Watched, url: str, event: Event) -> None:
@@ -347,15 +362,16 @@ class Engine:
         return self._pool.relay(url, stranger=url in self._strangers)
 
     async def explain(self, name: str, instead: Watch | None = None) -> CountResult:
-        """Return the number of a watch from the current claims of its relays. Raises StoreError.
+        """Return the number of a watch from the claims of its relays. Raises StoreError.
 
         `instead`: with the excluded and trusted relays of this watch of the same question.
 
-        Answers of this tick count as they came. For those in the store, the number includes what
-        may have changed since they came.
+        It is the number of the newest merge, so all who ask get the same. Answers of its round
+        count as they came. Of older ones it includes what may have changed until then.
         """
         one = self.watches[name]
-        watch, since = instead or one.watch, self.clock.wall() - self.options.timeouts.group
+        at = self.clock.wall() if one.merged_at is None else one.merged_at
+        watch, since = instead or one.watch, at - ROUND_S
         fresh = {url: claim for url, claim in one.claims.items() if (claim.asked_at or 0) >= since}
         if one.relays.keys() - fresh.keys():
             await self._save(one)
@@ -366,11 +382,13 @@ class Engine:
             trusted=[*self.counter.trusted, *watch.trusted] if watch.trusted else None,
             left_out=watch.left_out,
             fresh=fresh,
+            at=at,
         )
-        if one.launders:
+        if one.launders or one.denied:
             now = self.clock.wall()
-            invalid = (merged_elsewhere(url, now) for url in one.launders.values())
-            result = msgspec.structs.replace(result, relays=(*result.relays, *invalid))
+            never = [merged_elsewhere(url, now) for url in one.launders.values()]
+            never += [not_asked(url, DENIED) for url in one.denied.values()]
+            result = msgspec.structs.replace(result, relays=(*result.relays, *never))
         if one.within is None or instead is not None:  # that figure is of the watch's own relays
             return result
         return msgspec.structs.replace(result, within=one.within)
@@ -383,7 +401,10 @@ class Engine:
         # before the read: a claim that comes meanwhile may be left out
         is_whole, is_news, one.has_news = one.is_whole, one.has_news, False
         is_near, one.is_near = one.is_near, False
-        result, now = await self.explain(name), self.clock.wall()
+        if is_news or one.merged_at is None:
+            one.merged_at = float(int(self.clock.wall()))  # as the history has it
+        result, now = await self.explain(name), one.merged_at
+        one.disbelieved = frozenset(map(normalize, result.merged.excluded))
         if is_whole and not one.asking:
             one.claims.clear()
         if is_whole and is_news and self._history is not None:

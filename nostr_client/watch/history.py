@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 HOUR: Final = 3600
 DAY: Final = 24 * HOUR
 
+FIRST: Final = "first"
+"""The change since the first number of a watch, until that is a day old."""
+
 
 class Level(NamedTuple):
     """The density of points: one for each `step` seconds, for `keep` seconds (None: for ever)."""

@@ -1,7 +1,8 @@
 """Find the profiles (kind 0) of the people whom watches show, so that these have names.
 
-A watch's relays are asked anyway. Each of them is asked only about people whose events it sent, so
-no relay learns of people that it does not know. The profiles go into the store, where all watches
+A watch's relays are asked anyway. Each of them is asked only about people whose events it sent, and
+about the person whom the watch's question names, so no relay learns of people that it does not
+know. The profiles go into the store, where all watches
 find them. Whom no relay has a profile of is asked about again a day later.
 """
 
@@ -13,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nostr_client.count.claims.changes import DAY
+from nostr_client.count.queries import person_of
 from nostr_client.errors import StoreFull
 from nostr_client.network.profiles import PROFILES_S, find_profiles
 from nostr_client.watch import people_rows
@@ -67,7 +69,8 @@ MOST_HELD: Final = 10_000
 
 
 class _Lacking(NamedTuple):
-    """A person (hex) whose profile may be asked for, and the relays that sent events of theirs."""
+    """A person (hex) whose profile may be asked for, and the relays that know the key: they sent
+    events of theirs, or are asked a question that names it."""
 
     pubkey: str
     is_stored: bool
@@ -198,11 +201,15 @@ def _lacking(
     log = people_rows.log_of(conn, query, urls)
     if log is None:
         return []
-    shown = dict.fromkeys(one.pubkey for one in people_rows.seen(conn, query, log, since, now))
+    about = person_of(query)
+    seen = (one.pubkey for one in people_rows.seen(conn, query, log, since, now))
+    shown = dict.fromkeys([*([about] if about else []), *seen])
     free = [bytes.fromhex(one) for one in list(shown)[:MOST_SHOWN] if is_free(one)]
     if not free:
         return []
     stored = {one.pubkey for one in people_rows.profiles(conn, free)}
     sources = log.sources(frozenset(free))
+    if about:
+        sources[bytes.fromhex(about)] = set(log.urls)
     nowhere: AbstractSet[str] = frozenset()
     return [_Lacking(one.hex(), one.hex() in stored, sources.get(one, nowhere)) for one in free]

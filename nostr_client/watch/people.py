@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from nostr_client.codecs import nip19
-from nostr_client.codecs.display import plural, said
+from nostr_client.codecs.display import said, sats
 from nostr_client.codecs.profiles import is_address, person
 from nostr_client.count.figures import Figure
 
@@ -111,7 +111,7 @@ class Person(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         if self.wiped:
             return f"unfollowed: the list was wiped, {self.keys_before:,} to {self.keys:,}"
         if self.act == "zapped" and self.amount is not None:
-            return f"zapped {plural(self.amount // 1000, 'sat')} (claimed)"
+            return f"zapped {sats(self.amount)} (claimed)"
         if self.act == "follows":
             return "follows, since when is not known"
         return self.act
@@ -137,7 +137,8 @@ class People(msgspec.Struct, frozen=True, kw_only=True):
         """How many more there are by no name, in words; "" if there is nobody else."""
         if self.unnamed is None or self.unnamed.high == 0:
             return ""
-        return f"without names, from registers alone: {said(self.unnamed, 'other people')}"
+        others = said(self.unnamed, "other person", "other people")
+        return f"without names, from registers alone: {others}"
 
 
 class Fact(NamedTuple):
@@ -289,11 +290,14 @@ def _is_link(one: Person) -> bool:
     return one.name is not None and is_address(one.name)
 
 
-def newest_names(people: Sequence[Person], most: int) -> str:
-    """Return the newest people as one line, such as `Alice (npub1…) followed; and 4 more`.
+def newest_names(people: Sequence[Person], most: int, watch: str) -> str:
+    """Return the newest people of a watch as one line, such as `Alice (npub1…) followed`.
+
+    Of more than `most` it has how many others there are, and the command that names them.
 
     The line goes to programs that make links and mentions: whose name would be one is shown by key.
     """
     shown = [f"{one.short if _is_link(one) else one.who} {one.what}" for one in people[:most]]
     left = len(people) - len(shown)
-    return "; ".join([*shown, *([f"and {left:,} more"] if left else [])])
+    more = [f"and {left:,} more: nostr-client watch people {watch}"] if left else []
+    return "; ".join([*shown, *more])

@@ -61,7 +61,10 @@ _RECEIVED: Final = (
     "SELECT member, author, id, created_at, amount, received_at, received_at, NULL, is_new"
     " FROM claim_received WHERE q = {q} AND r IN ({relays})"
 )
-_LEFT: Final = "SELECT author, created_at, id, size, earlier, proven_at FROM claim_left WHERE q = ?"
+_LEFT: Final = (
+    "SELECT author, created_at, id, size, max(earlier), min(proven_at) FROM claim_left"
+    " WHERE q = ? AND r IN ({relays}) GROUP BY author, id ORDER BY created_at, id DESC"
+)
 _GIVEN: Final = "claim_event WHERE q = ? AND r IN ({relays}) AND amount <> ?"
 _FIRST_READING: Final = (
     "SELECT id, author, id, created_at, amount FROM claim_event e WHERE q = ?1 AND r = ?2"
@@ -236,8 +239,12 @@ class EventLog:
         return [Fact(*one) for one in self._conn.execute(_RECEIVED.format_map(self._names))]
 
     def left(self) -> dict[bytes, Left]:
-        """Return the newer lists that lack the key, by author."""
-        return {author: Left(*rest) for author, *rest in self._conn.execute(_LEFT, (self.q,))}
+        """Return by author the newest list that lacks the key, of those that the relays gave.
+
+        Of one list that several relays gave, the first proof counts.
+        """
+        rows = self._conn.execute(_LEFT.format_map(self._names), (self.q,))
+        return {author: Left(*rest) for author, *rest in rows}
 
     def changed(self, since: int) -> set[bytes]:
         """Return who or what came or went since a time."""
@@ -305,7 +312,8 @@ def _of_lists(
     facts = [one.fact for one in changes] + received
     read, left = left.keys(), {a: one for a, one in left.items() if a in authors}
     losses = sorted((f.lost_at, f.author) for f in facts if f.lost_at is not None)
-    gone = {author: at for at, author in losses if author not in constant}
+    still = constant | {one.fact.author for one in changes if one.is_given}
+    gone = {author: at for at, author in losses if author not in still}
     last = sorted(gone, key=gone.__getitem__)[-MOST_STORED:]
     for author, one in _left_in_store(conn, query, last).items():
         before = left.get(author)
@@ -321,7 +329,10 @@ def _of_lists(
 def _left_in_store(
     conn: sqlite3.Connection, query: Query, authors: Collection[bytes]
 ) -> dict[bytes, Left]:
-    """Return the newest lists of authors, as far as the store has them, that do not match."""
+    """Return the newest lists of authors, as far as the store has them, that do not match.
+
+    Nobody knows which relays gave them, so they are only for authors whom no relay gives any more.
+    """
     from nostr_client.codecs.references import people_named
 
     (asked, *_) = query.filters

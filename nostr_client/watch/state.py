@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from nostr_client.codecs.relay_url import normalize
 from nostr_client.count.beside import FirstRound
 from nostr_client.count.procedure import needs_others
 from nostr_client.count.remembering import asked_of
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from nostr_client.watch.definition import Watch
 
 NO_RELAY: Final = "no relay to ask"
+DENIED: Final = "not asked: relays.denied names this relay"
 
 
 class Watched:
@@ -48,7 +50,9 @@ class Watched:
         self.unsaved: list[tuple[str, Claim]] = []
         """Claims that go into the store with the next merge."""
         self.has_news = False
-        """Whether a relay was asked since the newest merge."""
+        """Whether a relay was asked since the newest merge, or other relays count by now."""
+        self.merged_at: float | None = None
+        """Time of its number, Unix seconds: the newest merge with news."""
         self.asking = 0
         """Relays that are being asked."""
         self.people = Sightings()
@@ -59,8 +63,12 @@ class Watched:
         """Relays whose newest attempt failed, and how."""
         self.answered: dict[str, float] = {}
         """When each relay was last asked with an answer, Unix seconds."""
+        self.disbelieved: frozenset[str] = frozenset()
+        """Relays whose claims the newest number excludes, by normalised URL."""
         self.launders: dict[str, str] = {}
         """Named relays that are our own merged numbers, as the user wrote them: never asked."""
+        self.denied: dict[str, str] = {}
+        """Named relays that the settings deny, as the user wrote them: never asked."""
         self.took: dict[str, float] = {}
         """How long that answer took, in seconds."""
         self.within: Within | None = None
@@ -71,9 +79,24 @@ class Watched:
         """Whether that figure is newer than the newest merge."""
 
     @property
+    def named(self) -> int:
+        """How many relays it has: those to ask, and those that are never asked."""
+        return len(self.relays) + len(self.launders) + len(self.denied)
+
+    @property
+    def denials(self) -> tuple[str, ...]:
+        """A warning for each relay that it names and that the settings deny."""
+        return tuple(f"{url}: {DENIED}" for url in self.denied.values())
+
+    @property
     def counted(self) -> AbstractSet[str]:
         """The relays that count: all but those that the watch excludes."""
         return self.relays.keys() - self.watch.left_out
+
+    @property
+    def believed(self) -> AbstractSet[str]:
+        """The relays that count, without those that the newest number does not believe."""
+        return self.counted - self.disbelieved
 
     @property
     def answered_at(self) -> float | None:
@@ -95,9 +118,12 @@ class Watched:
     def go_on_from(self, before: Watched) -> None:
         """Copy the knowledge about relays from an earlier value of the same watch."""
         self.tried, self.answered, self.took = before.tried, before.answered, before.took
-        self.first = before.first
+        self.first, self.merged_at = before.first, before.merged_at
         if _counts_alike(before, self):
+            self.has_news = before.has_news
             self.within, self.no_web = before.within, before.no_web
+        else:
+            self.has_news = True
         self.people = before.people
 
 
@@ -118,7 +144,8 @@ class Merge(NamedTuple):
     """The number of a watch at a time (Unix seconds).
 
     `is_whole`: the first round is over. `is_news`: a relay was asked since the last merge. Only a
-    number with both goes into the history. `is_near`: the figure within its web of trust is new.
+    number with both goes into the history, and `at` is the time of the newest one. `is_near`: the
+    figure within its web of trust is new.
     """
 
     watched: Watched
@@ -128,14 +155,20 @@ class Merge(NamedTuple):
     is_news: bool
     is_near: bool = False
 
+    @property
+    def believed(self) -> AbstractSet[str]:
+        """The relays that count and whose claims this number does not exclude, normalised."""
+        return self.watched.counted - set(map(normalize, self.result.merged.excluded))
+
 
 class WatchSet(NamedTuple):
     """What an engine keeps fresh: watches by name, and the relays of those that name none.
 
     `default`: relays of watches that name none, until `finder` has found those of the target's
-    author (NIP-65); without a finder, always. `denied`: relays that are never asked. `merged_here`:
-    URLs at which this process gives its own merged numbers; never asked, and invalid if a watch
-    names one. `questions`: by name, the question if it is not the watch's own.
+    author (NIP-65); without a finder, always. `denied`: relays that are never asked; a watch that
+    names one says so. `merged_here`: URLs at which this process gives its own merged numbers; never
+    asked, and invalid if a watch names one. `questions`: by name, the question
+    if it is not the watch's own.
     """
 
     watches: Mapping[str, Watch]

@@ -19,8 +19,8 @@ from agent.alerts.conditions import (
 )
 from agent.api import schema
 from nostr_client.errors import InvalidInput
-from nostr_client.sync.coverage_report import CoverageRun, KnownKind, RelayCoverage
-from nostr_client.watch import Watch
+from nostr_client.watch.moved import Change
+from tests.agent.states import coverage_run, watch_state
 
 DAY = 86_400.0
 
@@ -102,15 +102,6 @@ def test_other_lines_of_a_coverage_are_refused(text: str) -> None:
         parse_shortfall(text)
 
 
-def coverage(*shares: float | None) -> CoverageRun:
-    relays = tuple(
-        RelayCoverage(relay=f"wss://r{n}.example", share=share, kinds=())
-        for n, share in enumerate(shares)
-    )
-    known = (KnownKind(kind=1, known=1_162),)
-    return CoverageRun(at=0.0, author="", kinds=known, relays=relays)
-
-
 @pytest.mark.parametrize(
     ("shares", "expected"),
     [
@@ -126,11 +117,11 @@ def coverage(*shares: float | None) -> CoverageRun:
 def test_a_relay_that_was_not_compared_neither_crosses_a_line_nor_clears_it(
     shares: tuple[float | None, ...], expected: bool | None
 ) -> None:
-    assert falls_short(parse_shortfall("< 95 % on 2 relays"), coverage(*shares)) is expected
+    assert falls_short(parse_shortfall("< 95 % on 2 relays"), coverage_run(*shares)) is expected
 
 
 def test_what_an_alert_of_a_coverage_says() -> None:
-    run = coverage(0.9499, 0.0, None, 1.0)
+    run = coverage_run(0.9499, 0.0, None, 1.0)
     crossing = Alert("ab", Covered("home", run, 0.95), "< 95 % on 2 relays", 7.0)
     assert text_of(crossing) == (
         "home: 2 of 4 relays lack too many of 1,162 events (wss://r1.example has 0.0 %,"
@@ -152,12 +143,7 @@ def test_what_an_alert_of_a_coverage_says() -> None:
 
 
 def test_a_text_names_the_newest_people_with_their_keys() -> None:
-    state = schema.WatchState(
-        spec=Watch(name="w", query="followers", target="a" * 64),
-        origin="api",
-        unit="distinct_authors",
-        figure=schema.Figure.exactly(5),
-    )
+    state = watch_state(schema.Figure.exactly(5), unit="distinct_authors")
     people = tuple(
         schema.Person(
             act="followed", pubkey=f"{n:064x}", at=1, seen_at=9 - n, event="00", name=name
@@ -167,7 +153,7 @@ def test_a_text_names_the_newest_people_with_their_keys() -> None:
     crossing = Alert("id", state, "> 4", 10.0, people)
     text = text_of(crossing)
     assert text.startswith("w: 5 distinct authors; > 4; Ada (npub1")
-    assert text.endswith("followed; and 2 more")
+    assert text.endswith("followed; and 2 more: nostr-client watch people w")
     assert "Dan" not in text
     assert [one["name"] for one in json.loads(body_of(crossing).data)["people"]][:3] == [
         "Ada",
@@ -181,14 +167,10 @@ def test_a_text_names_the_newest_people_with_their_keys() -> None:
 
 
 def test_an_alert_says_how_the_number_changed_and_from_which_one() -> None:
-    state = schema.WatchState(
-        spec=Watch(name="w", query="followers", target="a" * 64),
-        origin="api",
-        unit="distinct_authors",
-        figure=schema.Figure.exactly(1_017),
-    )
+    state = watch_state(schema.Figure.exactly(1_017), unit="distinct_authors")
     for value, said in ((1_013, "+4"), (1_200, "-183"), (1_017, "no change")):
-        crossing = Alert("id", state, "> 13", 7_300.0, (), Sample(100.0, value))
+        moved = Change(1_017 - value)
+        crossing = Alert("id", state, "> 13", 7_300.0, (), Sample(100.0, value), moved)
         text = f"w: 1,017 distinct authors, {said} in 2h (from {value:,}); > 13"
         assert text_of(crossing) == text
         found = json.loads(body_of(crossing).data)

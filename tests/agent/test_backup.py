@@ -1,4 +1,4 @@
-"""What a restore keeps of what was there."""
+"""What a backup has, and what a restore refuses and keeps of what was there."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sqlite3
 import stat
 import sys
 import tempfile
-from contextlib import closing, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ from nostr_client.count.claims.book import CLAIMS
 from nostr_client.counters.config import StreamConfig
 from nostr_client.counters.engine.schema import MIGRATIONS as COUNTERS
 from nostr_client.counters.sqlite.store import SqliteCounterStore
-from nostr_client.errors import InvalidInput, StoreCorrupt, StoreError
+from nostr_client.errors import InvalidInput, StoreCorrupt, StoreError, StoreLocked
 from nostr_client.new_file import part_of
 from nostr_client.store.connect import WriterLock, check_place
 from nostr_client.store.sqlite import SqliteStore
@@ -35,11 +35,12 @@ from tests.rights import as_nobody
 from tests.worlds import follow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import AsyncIterator, Iterable, Iterator
 
     from nostr_client.codecs.event import Event
 
 PAGE = 4096
+LINUX = sys.platform == "linux"
 
 
 async def _store(path: Path, people: int) -> None:
@@ -384,3 +385,105 @@ async def test_errors_name_the_files_of_the_user_and_leave_no_lock(
     assert str(damaged) in (text := capsys.readouterr().err)
     assert ".part" not in text
     assert run(["backup", "-", "--store", str(source)]) == 2
+
+
+OPENS = """
+import asyncio, sys
+from pathlib import Path
+from nostr_client.store.sqlite import SqliteStore
+
+async def main():
+    read_only = sys.argv[2] == "reads"
+    async with await SqliteStore.open(Path(sys.argv[1]), read_only=read_only) as store:
+        if read_only:
+            await store.stats()
+        print("open", flush=True)
+        await asyncio.to_thread(sys.stdin.read)
+
+asyncio.run(main())
+"""
+
+
+@asynccontextmanager
+async def opened_by_another(store: Path, how: str) -> AsyncIterator[int]:
+    """The id of another process that has a store open for reading or writing."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", OPENS, str(store), how,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert await process.stdout.readline() == b"open\n"
+    yield process.pid
+    process.stdin.close()
+    await process.wait()
+
+
+@pytest.mark.parametrize(("how", "verb"), [("reads", "read"), ("writes", "written")])
+async def test_a_store_that_a_process_has_open_is_not_replaced(
+    tmp_path: Path, how: str, verb: str, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """A reader has no lock of ours, and would go on with the store that was replaced."""
+    monkeypatch.setattr("agent.maintenance.backup.READERS_S", 0.1)
+    store, backup = tmp_path / "store.db", tmp_path / "copy.db"
+    await _store(store, 1)
+    back_up(store, backup, lambda *_: None)
+    await _store(store, 3)
+    before = names_in(tmp_path)
+    words = ["restore", str(backup), "--store", str(store), "--force"]
+    async with opened_by_another(store, how) as pid:
+        who = f"process {pid}" if how == "writes" or LINUX else "another process"
+        assert run(words) == 1
+        assert f"{store} is being {verb} by {who}: stop it first" in capsys.readouterr().err
+        assert await _events(store) == 3
+    logs = {"store.db-wal", "store.db-shm"}  # a reader may leave these
+    assert names_in(tmp_path) - logs == before
+    assert run(words) == 0
+    assert await _events(store) == 1
+
+
+async def test_a_reader_that_comes_during_the_checks_is_seen_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent.maintenance.backup.READERS_S", 0.1)
+    store, backup = tmp_path / "store.db", tmp_path / "copy.db"
+    await _store(store, 3)
+    back_up(store, backup, lambda *_: None)
+    reader = sqlite3.connect(store)
+
+    def checked(path: Path, *, named: Path) -> None:
+        reader.execute("SELECT count(*) FROM event").fetchone()
+
+    monkeypatch.setattr("agent.maintenance.backup.check", checked)
+    with closing(reader), pytest.raises(StoreLocked, match="is being read by another process"):
+        restore(backup, store, force=True)
+    assert await _events(store) == 3
+    assert not [name for name in names_in(tmp_path) if "before" in name or "part" in name]
+
+
+async def test_the_agent_that_has_the_store_is_named_with_its_address(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    backup = tmp_path / "copy.db"
+    async with an_agent(tmp_path) as agent:
+        await asyncio.to_thread(back_up, tmp_path / "store.db", backup, lambda *_: None)
+        words = ["restore", str(backup), "--store", str(tmp_path / "store.db"), "--force"]
+        assert await asyncio.to_thread(run, words) == 1
+        api = agent.service.api.url
+        who = f"is being written by process {os.getpid()}, the agent at {api}: stop it first"
+        assert who in capsys.readouterr().err
+        assert (await agent.client.status()).store
+    assert await asyncio.to_thread(run, words) == 0
+
+
+async def test_a_link_to_a_store_stays_and_names_the_restored_one(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    real, link, backup = tmp_path / "disk/real.db", tmp_path / "store.db", tmp_path / "copy.db"
+    await _store(real, 1)
+    back_up(real, backup, lambda *_: None)
+    await _store(real, 3)
+    link.symlink_to(real)
+    assert restore(backup, link, force=True).kept == real.resolve().with_name("real.db.before")
+    assert link.is_symlink()
+    assert await _events(link) == await _events(real) == 1

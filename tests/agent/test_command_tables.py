@@ -32,4 +32,4 @@ def test_who_says_a_number_is_said_in_the_same_words_everywhere(figure: Figure, 
     assert said(figure) == bodies.number_of(told) == shown
     assert f"{format.value(told)}, {format.in_words(told)}" == shown
     assert f"{format.value(told)}, {format.interval(told)}" == shown
-    assert format.certainty(told) == "as said"
+    assert format.certainty(told) == "claimed"

@@ -14,12 +14,14 @@ from agent.log import Log
 from agent.service.specs import Specs
 from agent.specs import StoredNames, SyncSpec, in_words
 from agent.state import AGENT
+from nostr_client.count.claims import CLAIMS
 from nostr_client.errors import InvalidInput
 from nostr_client.store.database import Database
-from nostr_client.watch import WATCHES, Point, repository
+from nostr_client.watch import WATCHES, Point, points, repository
 from nostr_client.watch.clock import SystemClock
 from nostr_client.watch.definition import AlertSpec, Name, Watch
 from nostr_client.watch.history import DAY
+from nostr_client.watch.moved import Moved, moved
 
 if TYPE_CHECKING:
     import sqlite3
@@ -38,7 +40,7 @@ def spec(name: str = "w", **more: object) -> Watch:
 
 @pytest.fixture
 async def database() -> AsyncIterator[Database]:
-    async with await Database.open(":memory:", migrations=[WATCHES, AGENT]) as opened:
+    async with await Database.open(":memory:", migrations=[CLAIMS, WATCHES, AGENT]) as opened:
         await opened.write(lambda c: state.put_spec(c, "watch", spec(), T0))
         yield opened
 
@@ -65,9 +67,9 @@ async def fill(database: Database, days: int, every: int = 600) -> float:
 
 async def test_history_is_fine_then_hourly_then_daily(database: Database) -> None:
     now = await fill(database, 120)
-    found = await database.read(lambda c: repository.points(c, "w", 0, most=100_000))
-    assert await database.write(lambda c: repository.thin_next(c, now, "", 5)) is None
-    assert await database.read(lambda c: repository.points(c, "w", 0, most=100_000)) == found
+    found = await database.read(lambda c: points.series(c, "w", 0, most=100_000))
+    assert await database.write(lambda c: points.thin_next(c, now, "", 5)) is None
+    assert await database.read(lambda c: points.series(c, "w", 0, most=100_000)) == found
     gaps = [b.at - a.at for a, b in itertools.pairwise(found)]
     old = [g for p, g in zip(found, gaps, strict=False) if p.at < now - 93 * DAY]
     new = [g for p, g in zip(found, gaps, strict=False) if p.at > now - 2 * DAY]
@@ -79,9 +81,9 @@ async def test_history_is_fine_then_hourly_then_daily(database: Database) -> Non
 
 async def test_the_limit_keeps_the_newest(database: Database) -> None:
     now = await fill(database, 3)
-    found = await database.read(lambda c: repository.points(c, "w", 0, most=5))
+    found = await database.read(lambda c: points.series(c, "w", 0, most=5))
     assert [p.value for p in found] == [427, 428, 429, 430, 431]
-    late = await database.read(lambda c: repository.points(c, "w", int(now - 600), most=5))
+    late = await database.read(lambda c: points.series(c, "w", int(now - 600), most=5))
     assert [p.value for p in late] == [430, 431]
 
 
@@ -93,7 +95,7 @@ async def kept(database: Database, values: Sequence[tuple[int, int]]) -> list[Po
             note(conn, "w", point(T0 + at, value))
 
     await database.write(work)
-    return await database.read(lambda c: repository.points(c, "w"))
+    return await database.read(lambda c: points.series(c, "w"))
 
 
 async def test_a_number_that_moves_within_a_minute_is_kept(database: Database) -> None:
@@ -113,12 +115,13 @@ async def test_of_a_flood_six_numbers_a_minute_are_kept(database: Database) -> N
 
 async def test_changes_and_the_spark(database: Database) -> None:
     now = await fill(database, 8)
-    found = await database.read(lambda c: repository.moved(c, "w", 8 * 144 - 1, now))
+    newest = point(now, 8 * 144 - 1)
+    found = await database.read(lambda c: moved(c, "w", spec().question, newest))
     assert found.changes == {"1h": 6, "1d": 144, "1w": 7 * 144}
     assert len(found.spark) == 24
     assert list(found.spark) == sorted(found.spark)
-    nothing = await database.read(lambda c: repository.moved(c, "other", 1, now))
-    assert nothing == repository.Moved({}, ())
+    nothing = await database.read(lambda c: moved(c, "other", spec().question, newest))
+    assert nothing == Moved({}, ())
 
 
 @pytest.mark.parametrize(
@@ -134,7 +137,7 @@ async def test_the_spark_of_a_young_watch_has_minutes_then_hours(
             note(conn, "w", point(at, n))
 
     await database.write(work)
-    found = await database.read(lambda c: repository.moved(c, "w", 19, times[-1]))
+    found = await database.read(lambda c: moved(c, "w", spec().question, point(times[-1], 19)))
     last = {int(at) // step: n for n, at in enumerate(times)}
     assert list(found.spark) == list(last.values())
     assert found.since == T0
@@ -142,7 +145,7 @@ async def test_the_spark_of_a_young_watch_has_minutes_then_hours(
 
 async def test_the_spark_of_a_watch_that_is_asked_daily(database: Database) -> None:
     now = await fill(database, 40, DAY)
-    found = await database.read(lambda c: repository.moved(c, "w", 39, now))
+    found = await database.read(lambda c: moved(c, "w", spec().question, point(now, 39)))
     assert found.spark == tuple(range(16, 40))
     assert found.changes == {"1d": 1, "1w": 7}
 
@@ -158,7 +161,7 @@ async def test_watches_are_where_the_sdk_has_them(database: Database) -> None:
     await database.write(lambda c: note(c, "w", point(T0, 1)))
     assert await database.write(lambda c: state.remove_spec(c, "watch", "w"))
     assert not await database.write(lambda c: state.remove_spec(c, "watch", "w"))
-    assert not await database.read(lambda c: repository.points(c, "w", 0, most=10))
+    assert not await database.read(lambda c: points.series(c, "w", 0, most=10))
 
 
 async def test_a_watch_is_read_as_it_was_written(database: Database) -> None:
@@ -220,7 +223,7 @@ async def test_watches_of_the_file_have_a_history_and_stay_the_files(database: D
     await database.write(lambda c: note(c, "f", point(T0, 1)))
     await database.write(lambda c: state.take_file(c, "watch", [spec("f", interval="1h")]))
     assert len(await database.read(lambda c: state.specs(c, "watch"))) == 1
-    assert len(await database.read(lambda c: repository.points(c, "f", 0, most=10))) == 1
+    assert len(await database.read(lambda c: points.series(c, "f", 0, most=10))) == 1
     assert [w.name for w, _ in await database.read(repository.watches)] == ["f", "w"]
 
 
@@ -241,14 +244,14 @@ async def test_another_question_begins_another_history(database: Database) -> No
         assert [w.name for w, _ in repository.watches(conn)] == ["w"]
         assert len(state.specs(conn, "watch")) == 1
         assert state.added(conn, "watch") == {"w"}
-        assert repository.thin_next(conn, T0 + 400 * DAY, "", 100) is None
+        assert points.thin_next(conn, T0 + 400 * DAY, "", 100) is None
         state.put_spec(conn, "watch", spec(), T0)
         assert values(conn) == [521]
         assert state.remove_spec(conn, "watch", "w")
         assert conn.execute("SELECT count(*) FROM watch, watch_point").fetchone() == (0,)
 
     def values(conn: sqlite3.Connection) -> list[int]:
-        return [one.value for one in repository.points(conn, "w", 0, most=10)]
+        return [one.value for one in points.series(conn, "w", 0, most=10)]
 
     await database.write(work)
 

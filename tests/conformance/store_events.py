@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 from functools import cache
 from typing import TYPE_CHECKING
 
 from nostr_client.codecs.event import EventTemplate
 from nostr_client.codecs.keys import KeySigner
+from nostr_client.sync.jsonl import export_jsonl
 
 if TYPE_CHECKING:
+    from nostr_client.codecs.filters import Filter
     from nostr_client.codecs.keys import VerifiedEvent
+    from nostr_client.store.sqlite import SqliteStore
 
 NOW = 1_750_000_000
 
@@ -33,3 +37,10 @@ def make(
 
 def pubkey(author: int) -> str:
     return signer(author).pubkey
+
+
+async def exported(store: SqliteStore, *filters: Filter) -> bytes:
+    """The events of a store as an export writes them."""
+    out = io.BytesIO()
+    await export_jsonl(store.export(filters), out.write)
+    return out.getvalue()

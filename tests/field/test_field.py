@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.conftest import SHARED, missing
+from tests.conftest import SHARED, missing_shared
 from tests.field import field_checks
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ CHECKS = field_checks()
 
 def test_the_folder_is_here() -> None:
     if not FILES:
-        missing(f"{SHARED}/data/field")
+        missing_shared("data/field")
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -19,7 +19,7 @@ from nostr_client.assertions.report import RelayDelivery
 from nostr_client.assertions.signing import BATCH
 from nostr_client.codecs.event import Event, EventTemplate, parse_event
 from nostr_client.codecs.filters import Filter
-from nostr_client.codecs.keys import KeySigner, VerifiedEvent
+from nostr_client.codecs.keys import KeySigner
 from nostr_client.codecs.nip19 import PublicKey
 from nostr_client.network.pool import RelayPool
 from nostr_client.options import Options
@@ -28,20 +28,13 @@ from nostr_client.store.sync_memory import TriedTable
 from nostr_client.sync.memory import RefusalNote, RelayAndKey, Side, StoredMemory, Verdict
 from nostr_client.sync.options import SyncOptions
 from tests.agent.service.kit import eventually
-from tests.faulty_relay import Behaviour, FaultyRelay, Peer
+from tests.cards import FAN, ME, PROVIDER, Takes, cards, key_file, made, sent
+from tests.faulty_relay import FaultyRelay, Peer
 from tests.peers.servers import local_relay
 from tests.running import nostr_client, started
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-ME, FAN, PROVIDER = (KeySigner(bytes([n]) * 32) for n in (1, 2, 3))
-CARDS = (30382, 30383)
-
-
-def made(signer: KeySigner, kind: int, *tags: tuple[str, ...], at: int) -> VerifiedEvent:
-    return signer.sign_now(EventTemplate(kind=kind, tags=tags, created_at=at))
-
 
 NOTE = made(ME, 1, at=1_700_000_000)
 EVENTS = [
@@ -61,10 +54,7 @@ async def store(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def key(tmp_path: Path) -> Path:
-    path = tmp_path / "provider.key"
-    path.write_text(PROVIDER.nsec())
-    path.chmod(0o600)
-    return path
+    return key_file(tmp_path / "provider.key")
 
 
 class Run:
@@ -83,24 +73,6 @@ def publish(store: Path, key: Path) -> Run:
     return Run(store, key)
 
 
-class Takes(Behaviour):
-    """Keeps events, replaceable ones by their address; refuses what `refuses` says."""
-
-    def __init__(self, refuses: str = "") -> None:
-        self.refuses = refuses
-
-    async def on_event(self, peer: Peer, message: list[Any]) -> None:
-        event = message[1]
-        if self.refuses:
-            await peer.send("OK", event["id"], False, self.refuses)
-            return
-        await peer.send("OK", event["id"], True, "")
-
-
-def sent(relay: FaultyRelay) -> list[dict[str, Any]]:
-    return [message[1] for message in relay.received if message[0] == "EVENT"]
-
-
 async def test_what_did_not_change_is_not_signed_again_over_restarts(publish: Run) -> None:
     async with FaultyRelay(Takes()) as relay:
         code, first, err = await publish("--all", "-r", relay.url)
@@ -108,31 +80,18 @@ async def test_what_did_not_change_is_not_signed_again_over_restarts(publish: Ru
         for _ in range(2):
             code, later, _ = await publish("--all", "-r", relay.url)
             assert (code, later["signed"], later["unchanged"]) == (0, 0, 3)
-        cards = [one for one in sent(relay) if one["kind"] in CARDS]
-        assert len(cards) == len({one["id"] for one in cards}) == 3
+        found = cards(relay)
+        assert len(found) == len({one["id"] for one in found}) == 3
         assert sorted(one["kind"] for one in sent(relay)) == [0, 10002, 30382, 30382, 30383]
-        mine = next(one for one in cards if ["d", ME.pubkey] in one["tags"])
+        mine = next(one for one in found if ["d", ME.pubkey] in one["tags"])
         for tag in (["followers", "1"], ["post_cnt", "1"], ["reactions_cnt", "1"]):
             assert tag in mine["tags"]
-
-
-class Stalls(Takes):
-    """Answers `most` events, then none."""
-
-    def __init__(self, most: int = 2) -> None:
-        super().__init__()
-        self.left = most
-
-    async def on_event(self, peer: Peer, message: list[Any]) -> None:
-        self.left -= 1
-        if self.left >= 0:
-            await super().on_event(peer, message)
 
 
 async def test_a_kill_in_the_middle_signs_nothing_twice(
     publish: Run, store: Path, key: Path
 ) -> None:
-    behaviour = Stalls()
+    behaviour = Takes(most=2)
     async with FaultyRelay(behaviour) as relay:
         args = ("--store", str(store), "--key-file", str(key), "--all", "-r", relay.url)
         async with started("assertions", "publish", *args) as process:
@@ -159,7 +118,7 @@ async def test_a_kill_after_a_batch_sends_only_what_was_not_recorded(
     cards = BATCH + AT_ONCE
     async with await SqliteStore.open(store) as opened:
         await opened.save([made(ME, 1, at=1_700_010_000 + n) for n in range(cards - 3)])
-    behaviour = Stalls(BATCH + 5)
+    behaviour = Takes(most=BATCH + 5)
     async with FaultyRelay(behaviour) as relay:
         args = ("--store", str(store), "--key-file", str(key), "--all", "-r", relay.url)
         async with started("assertions", "publish", *args) as process:
@@ -225,17 +184,17 @@ class Limits(Takes):
 
     def __init__(self, most: int, refusals: int) -> None:
         super().__init__()
-        self.most = self.left = most
+        self.most = self.room = most
         self.refusals = self.again = refusals
 
     async def on_event(self, peer: Peer, message: list[Any]) -> None:
-        if self.left:
-            self.left -= 1
+        if self.room:
+            self.room -= 1
             await super().on_event(peer, message)
             return
         self.again -= 1
         if not self.again:
-            self.left, self.again = self.most, self.refusals
+            self.room, self.again = self.most, self.refusals
         await peer.send("OK", message[1]["id"], False, "rate-limited: slow down")
 
 

@@ -15,14 +15,14 @@ from nostr_client.assertions.fields import ADDRESS, EVENT, IDENTIFIER, USER, fie
 from nostr_client.assertions.relays import CardRelays
 from nostr_client.assertions.tally import AssertionTally
 from nostr_client.codecs.event import Event, EventTemplate, parse_event
-from nostr_client.codecs.keys import KeySigner
 from nostr_client.errors import InvalidInput
 from nostr_client.options import Options
 from nostr_client.store.sqlite import SqliteStore
+from tests.cards import FAN, ME, PROVIDER, Takes, key_file, sent
 from tests.conftest import shared_path
 from tests.count_tables import Counted, write_table
 from tests.faulty_relay import FaultyRelay
-from tests.integration.test_assertions import Run, Takes, sent
+from tests.integration.test_assertions import Run
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from nostr_client.assertions import PublishReport
 
-PROVIDER, ME, FAN = (KeySigner(bytes([n]) * 32) for n in (3, 1, 2))
 DAY = 86_400
 NOW = 1_800_000_000
 ID, SITE = "cd" * 32, "https://example.com"
@@ -197,10 +196,7 @@ async def test_a_table_of_the_shared_events_gives_the_cards_of_its_counts(bulk: 
 
 
 async def test_the_command_takes_a_folder_of_tables_and_nothing_beside_it(tmp_path: Path) -> None:
-    key = tmp_path / "provider.key"
-    key.write_text(PROVIDER.nsec())
-    key.chmod(0o600)
-    publish = Run(tmp_path / "store.db", key)
+    publish = Run(tmp_path / "store.db", key_file(tmp_path / "provider.key"))
     now = 1_700_000_000
     tables = str(write_table(tmp_path / "tables", [one._replace(as_of=now) for one in ROWS]))
     async with FaultyRelay(Takes()) as relay:

@@ -13,7 +13,8 @@ from nostr_client.client import NostrClient
 from nostr_client.codecs.filters import Filter
 from nostr_client.count.merge import CountUnit, Method
 from nostr_client.options import Options, Timeouts
-from nostr_client.watch.repository import point_of, question_key
+from nostr_client.watch.points import point_of
+from nostr_client.watch.repository import question_key
 from tests.faults import AnswersCount, Silent
 from tests.faulty_relay import Behaviour, FaultyRelay
 from tests.negrelay import SpeaksNeg
@@ -97,7 +98,7 @@ async def test_a_relay_that_counts_people_is_read_where_events_are_asked_for() -
     assert result.relays[0].method is Method.EVENTS
     alone = await counted(EVENTS, answerers()["people as a count"], read=False)
     assert (alone.exact, alone.lower_bound) == (False, True)
-    assert any("perhaps distinct authors" in text for text in alone.relays[0].warnings)
+    assert any("it may count authors and not events" in text for text in alone.relays[0].warnings)
 
 
 async def test_events_of_relays_with_registers_are_united() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -10,6 +12,7 @@ from unittest import mock
 
 import pytest
 
+from nostr_client.cli.coverage import _Printer
 from nostr_client.client import NostrClient
 from nostr_client.codecs.event import Event, EventTemplate
 from nostr_client.codecs.keys import KeySigner, verify
@@ -273,3 +276,17 @@ async def test_a_repair_asks_on_a_terminal_alone() -> None:
     done = await nostr_client("coverage", NPUB, "-r", "ws://127.0.0.1:9", "--repair")
     assert done.code == 2
     assert "--yes" in done.err
+
+
+@pytest.mark.parametrize("answer", ["y", "YES", "", "n"])
+async def test_a_repair_is_sent_only_after_a_yes(
+    monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    reads, writes = os.pipe()
+    with os.fdopen(reads) as stdin, os.fdopen(writes, "w") as typed:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        typed.write(f"{answer}\n")
+        typed.flush()
+        printer = _Printer(True, yes=False, dry_run=False)
+        sends = await printer.confirms(mock.Mock(), mock.Mock(steps=[1]))
+    assert sends is (answer.lower() == "y" or answer == "YES")

@@ -94,7 +94,8 @@ async def test_the_agent_publishes_by_a_bunker_and_never_by_its_identity(
             async with an_agent_process(folder, config_text(folder, [url], more)) as agent:
 
                 async def ran() -> bool:
-                    return (await agent.assertions()).ran_at is not None
+                    found = await agent.assertions()
+                    return found.ran_at is not None and not found.running
 
                 await eventually(ran)
                 assert wanted in (await agent.assertions()).why

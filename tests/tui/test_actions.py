@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
+from textual.binding import Binding
 from textual.events import Key
 from textual.widgets import Button, Input, OptionList
 
@@ -14,6 +16,7 @@ from tests.tui import world
 from tests.tui.backend import READ_TOKEN
 from tests.tui.driving import NAMES, SIZES, Driver, driving
 from tui.actions import ACTIONS, BY_NAME
+from tui.dialogs.claim import ClaimDetail
 from tui.dialogs.palette import Commands
 from tui.pages.log import LEVELS
 from tui.widgets.frame import Keys
@@ -71,6 +74,26 @@ def test_no_key_means_two_things_on_a_page() -> None:
     for page in PAGES:
         keys = [key for a in ACTIONS if a.on(page) for key in a.keys.split(",")]
         assert len(keys) == len(set(keys)), page
+
+
+TAKES_AWAY = {"exclude": "x", "remove": "D", "reset": "D", "cancel": "X"}
+"""The last word of a command that takes something away, and the key of all such commands."""
+
+
+def test_a_key_that_takes_something_away_does_the_same_on_every_page_and_nothing_else() -> None:
+    for action in ACTIONS:
+        keys = {*action.keys.split(",")} & {"x", "X", "D", "delete"}
+        verb = action.name.split()[-1]
+        wanted = {TAKES_AWAY[verb]} if verb in TAKES_AWAY else set()
+        assert keys - {"delete"} == wanted, action.name
+        assert ("delete" in keys) == (TAKES_AWAY.get(verb) == "D"), action.name
+
+
+def test_a_key_of_a_relays_dialog_is_that_of_the_page() -> None:
+    for one in ClaimDetail.BINDINGS:
+        assert isinstance(one, Binding)
+        chosen = re.fullmatch(r"choose\('(watch \w+)'\)", one.action)
+        assert chosen is None or one.key in BY_NAME[chosen[1]].keys.split(",")
 
 
 async def test_every_action_is_in_the_palette(api: Served, agent: Recorded) -> None:
@@ -138,7 +161,7 @@ async def test_nothing_is_destroyed_by_one_key(api: Served, agent: Recorded) -> 
 
 async def test_read_only_changes_nothing_and_offers_nothing(api: Served, agent: Recorded) -> None:
     async with driving(api.api.url, read_only=True) as tui:
-        await tui.press("a", "r", "x")
+        await tui.press("a", "r", "D")
         assert "only reads" in tui.text()
         assert len(tui.app.screen_stack) == 1
         assert "Add" not in tui.app.screen.query_one(Keys).names
@@ -153,7 +176,7 @@ async def test_a_token_that_only_reads_offers_nothing_else(api: Served, agent: R
     """Not by the word of --read-only: by what the agent says of the token."""
     async with driving(lambda: (api.api.url, READ_TOKEN)) as tui:
         await tui.until(lambda: tui.app.read_only)
-        await tui.press("a", "r", "x")
+        await tui.press("a", "r", "D")
         assert "Add" not in tui.app.screen.query_one(Keys).names
         assert "only reads" in tui.text()
     assert agent.asked == []
@@ -262,15 +285,15 @@ async def test_what_is_left_out_is_not_called_trusted(
         await tui.until(lambda: "Tests are not applied: you trust this relay" in tui.text())
         assert "No test" not in tui.text()
         await tui.press("escape")
-        await tui.press("e")
+        await tui.press("x")
         await tui.until(lambda: why() == "by you")
         told = [one.message for one in tui.app._notifications]
-        assert any("but excluded until you take it back (e)" in one for one in told), told
+        assert any("but excluded until you take it back (x)" in one for one in told), told
 
 
 async def test_recount_exclude_trust_and_remove(api: Served, agent: Recorded) -> None:
     async with driving(api.api.url) as tui:
-        await tui.press("r", "enter", "e")
+        await tui.press("r", "enter", "x")
         await tui.until(lambda: "counting without wss://nos.lol" in tui.text())
         await tui.until(lambda: " by you" in tui.text())
         assert agent.watch_map["fiatjaf-followers"].spec.excluded == ("wss://nos.lol",)
@@ -278,9 +301,9 @@ async def test_recount_exclude_trust_and_remove(api: Served, agent: Recorded) ->
         await tui.press("t")
         await tui.until(lambda: "trusted by you" in tui.text())
         tui.grid("#claims").point(world.NOS)
-        await tui.press("e")
+        await tui.press("x")
         await tui.until(lambda: "counting again with" in tui.text())
-        await tui.press("x", "y")
+        await tui.press("D", "y")
         await tui.until(lambda: tui.app.page_name == "overview")
         await tui.until(lambda: "fiatjaf-followers" not in tui.grid("#watches").keys)
     assert [what for what, _ in agent.asked] == [
@@ -347,14 +370,14 @@ async def test_syncs_run_stop_come_and_go(api: Served, agent: Recorded) -> None:
     async with driving(api.api.url) as tui:
         await tui.press("3", "r")
         await tui.until(lambda: "running mine" in tui.text())
-        await tui.press("c", "y")
+        await tui.press("X", "y")
         await tui.until(lambda: "stopped mine" in tui.text())
         await tui.press("a")
         await tui.type('dms {"kinds":[4]}')
         await tui.press("enter")
         await tui.until(lambda: "dms" in tui.grid("#syncs").keys)
         tui.grid("#syncs").point("old")
-        await tui.press("x", "y")
+        await tui.press("D", "y")
         await tui.until(lambda: "old" not in tui.grid("#syncs").keys)
     assert agent.asked == [
         ("run_sync", "mine"),
@@ -381,7 +404,7 @@ async def test_counters_by_pattern_stream_recount_add_and_reset(
         await tui.type("2")
         await tui.press("enter")
         await tui.until(lambda: "events.1 is 52115" in tui.text())
-        await tui.press("x", "y")
+        await tui.press("D", "y")
         await tui.until(lambda: "events.1 begins again from zero" in tui.text())
         await tui.press("n")
         await tui.until(lambda: "stream VOTES" in tui.text())
@@ -503,7 +526,7 @@ async def test_the_bulk_rebuild_is_begun_checked_mended_and_stopped(
     api: Served, agent: Recorded
 ) -> None:
     async with driving(api.api.url) as tui:
-        await tui.press("b", "r", "c", "x")
+        await tui.press("b", "r", "c", "X")
         await tui.until(lambda: len(agent.asked) == 3)
         await tui.press("R")
         await tui.until(lambda: "Repair what differs" in tui.text())

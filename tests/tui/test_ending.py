@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 ALT_SCREEN, BACK = b"\x1b[?1049h", b"\x1b[?1049l"
 STAGES = {"start": (b"", ALT_SCREEN), "reading": (b"", b"launch-reactions")}
-STAGES |= {"dialogue": (b"a", b"Watch something"), "question": (b"x", b"Remove the watch")}
+STAGES |= {"dialogue": (b"a", b"Watch something"), "question": (b"D", b"Remove the watch")}
 """What is typed once there are watches, and what has to be drawn before the end comes."""
 
 SIGNALS = pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name)

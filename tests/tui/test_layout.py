@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -13,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.api import schema
+from nostr_client.codecs import nip19
+from nostr_client.watch.definition import Watch
 from tests.tui import world
 from tests.tui.driving import ALL_SIZES, driving
 from tui.pages import overview, panels
@@ -24,7 +26,17 @@ from tui.pages.layout import (
     placing,
     watch_tables,
 )
-from tui.pages.watch_rows import GROUPS, HEAD, SORTS, STATES, groups_of, has_state, listed, rows_of
+from tui.pages.watch_rows import (
+    GROUPS,
+    HEAD,
+    NOBODY,
+    SORTS,
+    STATES,
+    groups_of,
+    has_state,
+    listed,
+    rows_of,
+)
 from tui.settings import TuiSettings, load, save
 
 if TYPE_CHECKING:
@@ -146,7 +158,7 @@ async def test_panels_columns_and_groups_are_there_again(
     async with driving(api.api.url, settings=path) as tui:
         await tui.app.perform("panels", ["people", "counters"])
         await tui.app.perform("columns", ["bar"])
-        await tui.app.perform("group", ["author"])
+        await tui.app.perform("group", ["person"])
         await tui.settled()
         assert "Counters ─" not in tui.text()
         await tui.app.perform("panels", ["nothing"])
@@ -156,7 +168,7 @@ async def test_panels_columns_and_groups_are_there_again(
     async with driving(api.api.url, settings=path) as tui:
         assert "People:" not in tui.text()
         assert "Interval" not in tui.text()
-        assert "by author" in tui.text()
+        assert "by person" in tui.text()
         await tui.press("P", "j", "space", "enter")
         await tui.until(lambda: "People:" in tui.text())
     assert load(path).panels == ("plot", "people", "alerts", "relays", "syncs")
@@ -187,6 +199,7 @@ def test_a_group_loses_no_watch_and_invents_none(
         ("changed today", {"fiatjaf-followers", "launch-reactions", "launch-reposts"}),
         ("unsure", {"thread-replies", "new-one"}),
         ("failing", {"fiatjaf-followers", "new-one"}),
+        ("with warnings", {"fiatjaf-followers"}),
     ],
 )
 def test_states(state: str, names: set[str]) -> None:
@@ -195,11 +208,53 @@ def test_states(state: str, names: set[str]) -> None:
     assert "thread-replies" not in found or state == "unsure"
 
 
+ADA = nip19.PublicKey("ab" * 32)
+PEOPLE_OF = {
+    "followers": {"query": "followers", "target": ADA.encode()},
+    "followers-hex": {"query": "followers", "target": ADA.pubkey},
+    "zaps": {"query": "zaps", "target": nip19.Profile(ADA.pubkey).encode()},
+    "replies": {"query": "replies", "target": nip19.Address(30023, ADA.pubkey, "x").encode()},
+    "by": {"filters": ({"kinds": [1], "authors": [ADA.pubkey]},)},
+    "named": {"filters": ({"kinds": [1], "#p": [ADA.pubkey]},)},
+}
+
+
+def about(name: str, person: schema.WatchPerson | None = None, **spec: Any) -> schema.WatchState:
+    one = world.watch(name, "followers", None)
+    return msgspec.structs.replace(one, spec=Watch(name=name, **spec), person=person)
+
+
+def test_every_kind_of_watch_that_has_a_person_is_grouped_by_it() -> None:
+    watches = [about(name, **spec) for name, spec in PEOPLE_OF.items()]
+    note = about("note", query="reactions", target="cd" * 32)
+    groups = groups_of([*watches, note], "person")
+    assert groups == {HEAD + ADA.encode(): list(PEOPLE_OF), HEAD + NOBODY: ["note"]}
+
+
+def test_a_person_has_the_name_that_the_agent_knows_and_is_no_one_else() -> None:
+    ada, other = (schema.WatchPerson(pubkey=key * 32, name="Ada") for key in ("ab", "ba"))
+    claimed = msgspec.structs.replace(ada, claimed=True)
+    watches = [
+        about("followers", ada, query="followers", target=ADA.encode()),
+        about("note", ada, query="reactions", target="cd" * 32),
+        about("other", other, query="reactions", target="ef" * 32),
+        about("linked", claimed, query="reactions", target="ff" * 32),
+    ]
+    groups = groups_of(watches, "person")
+    assert list(groups.values()) == [["followers", "note"], ["other"], ["linked"]]
+    heads = [head.removeprefix(HEAD) for head in groups]
+    assert heads[0] == f"Ada ({ADA.encode()})"
+    assert heads[1].startswith("Ada (npub1")
+    assert heads[2] == f"Ada ({ADA.encode()}), as links say"
+
+
 async def test_states_groups_and_marks_by_their_keys(api: Served, agent: Recorded) -> None:
     async with driving(api.api.url) as tui:
         await tui.press("f", "f")
         await tui.until(lambda: "unsure: 2 of 6 watches" in tui.text())
-        await tui.press("f", "f", "o", "o", "o")
+        await tui.press("f", "f")
+        await tui.until(lambda: "with warnings: 1 of 6 watches" in tui.text())
+        await tui.press("f", "o", "o", "o")
         await tui.until(lambda: "all: 6 of 6 watches, by query" in tui.text())
         grid = tui.grid("#watches")
         assert grid.keys[0] == f"{HEAD}followers"
@@ -212,7 +267,7 @@ async def test_states_groups_and_marks_by_their_keys(api: Served, agent: Recorde
         assert grid.chosen == {"fiatjaf-followers", "launch-reactions"}
         await tui.press("r")
         await tui.until(lambda: "asking the relays of 2 watches" in tui.text())
-        await tui.press("x", "y")
+        await tui.press("D", "y")
         await tui.until(lambda: "removed 2 watches" in tui.text())
         await tui.press("A")
         assert len(grid.chosen) == 4
@@ -242,7 +297,7 @@ async def test_a_panel_counts_alerts_and_not_lines(api: Served, agent: Recorded)
             rows = panels.draw("alerts", tui.app, 30, height).plain.splitlines()
             shown = sum("warning" in row for row in rows)
             assert len(rows) <= height
-            assert (f"and {9 - shown} more" in rows) == (shown < 9)
+            assert (f"and {9 - shown} more: press !" in rows) == (shown < 9)
 
 
 @pytest.mark.parametrize("more", [0, 40])
@@ -257,8 +312,10 @@ async def test_people_without_room_are_not_nobody(more: int, api: Served, agent:
             shown = len(re.findall(r"(?m)^ *\d+[smhd] ", said))
             assert "nobody" not in said
             if shown:
-                assert said.endswith(f"and {total - shown} more") == (shown < total)
-        assert draw(40).plain.endswith(f"and {more} more") == bool(more)
+                text = f"and {total - shown} more: press Enter, then p"
+                assert " ".join(said.split()).endswith(text) == (shown < total)
+        text = f"and {more} more: press Enter, then p"
+        assert " ".join(draw(40).plain.split()).endswith(text) == bool(more)
 
 
 async def test_nobody_is_said_only_after_a_relay_answered(api: Served, agent: Recorded) -> None:

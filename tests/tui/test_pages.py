@@ -87,7 +87,7 @@ PAGES = {
     ),
     "palette": (("colon",), (":watch add [TARGET]  (a)", "as: count followers npub1…")),
     "add": (("a",), ("Watch something", "npub, name@domain, nprofile")),
-    "sure": (("x",), ("Remove the watch fiatjaf-followers and its history?", "Keep (n)")),
+    "sure": (("D",), ("Remove the watch fiatjaf-followers and its history?", "Keep (n)")),
     "ask": (("c",), ("Count once", "query and target")),
 }
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import threading
 from typing import TYPE_CHECKING
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, Mock
 
 import msgspec
 import pytest
@@ -18,7 +20,8 @@ from agent.specs import SyncSpec
 from nostr_client.errors import InvalidInput, NetworkError
 from nostr_client.sync.report import SyncStatus
 from tests.tui import world
-from tests.tui.driving import ALL_SIZES, SIZES, driving
+from tests.tui.backend import TOKEN
+from tests.tui.driving import ALL_SIZES, PATIENCE_S, SIZES, driving
 from tui.app import REDRAWS_A_SECOND
 from tui.cli import _app, cli
 from tui.embedded_agent import EmbeddedAgent
@@ -58,7 +61,60 @@ async def test_without_an_agent_it_says_how_to_get_one(
         assert "none yet" not in tui.text()
         assert await tui.picture() == svg
         await tui.press("r", "enter")
-        assert "there is no watch to do this with" in tui.text()
+        assert "the agent is away" in tui.text()
+
+
+async def test_while_it_connects_it_says_so_and_a_key_waits(api: Served, agent: Recorded) -> None:
+    """As in a browser's tab, where keys come before the connection."""
+    reachable = threading.Event()
+
+    def found_late() -> tuple[str, str]:
+        reachable.wait(PATIENCE_S)
+        return api.api.url, TOKEN
+
+    try:
+        async with driving(found_late, (80, 24), live=False, own_agent=AsyncMock()) as tui:
+            assert "Connecting to the agent." in tui.text()
+            assert "No agent is running" not in tui.text()
+            for page in "23":
+                await tui.press(page)
+                assert "Connecting to the agent." in tui.text()
+            await tui.press("1", "r")
+            assert not tui.app.messages
+            reachable.set()
+            await tui.until(lambda: bool(tui.app.messages))
+            assert tui.app.messages[0].endswith("asking the 6 relays of fiatjaf-followers")
+            assert agent.asked == [("recount", "fiatjaf-followers")]
+    finally:
+        reachable.set()
+
+
+async def test_a_key_that_waited_long_enough_says_that_it_still_connects(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tui.link.CONNECT_S", 0.01)
+    reachable = threading.Event()
+
+    def never() -> tuple[str, str]:
+        reachable.wait(PATIENCE_S)
+        raise NetworkError("no agent is running")
+
+    try:
+        async with driving(never, (80, 24), live=False) as tui:
+            await tui.press("r")
+            await tui.until(lambda: any("still connecting" in one for one in tui.app.messages))
+            assert not any("away" in one for one in tui.app.messages)
+    finally:
+        reachable.set()
+
+
+async def test_an_agent_that_was_found_and_does_not_answer_is_not_called_absent() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    gone = f"http://127.0.0.1:{port}", TOKEN
+    async with driving(lambda: gone, (80, 24), live=False, own_agent=AsyncMock()) as tui:
+        await tui.until(lambda: "The agent does not answer." in tui.text())
+        assert "No agent is running" not in tui.text()
 
 
 @BOTH

@@ -46,18 +46,18 @@ async def test_toasts_keep_no_key_and_no_click_from_a_question(
         for n in range(6):
             tui.app.trouble(f"{n} {LONG}")
         name = world.WATCHES[0].spec.name
-        await tui.press("x")
+        await tui.press("D")
         assert isinstance(tui.app.screen, ConfirmDialog)
         assert "Keep (n)" in tui.text()
         assert "Remove (y)" in tui.text()
         await tui.pilot.click("#no")
         await tui.settled()
         assert not tui.app.screen.is_modal
-        await tui.press("x", "y")
+        await tui.press("D", "y")
         await tui.until(lambda: name not in agent.watch_map)
 
 
-@pytest.mark.parametrize("key", ["question_mark", "d", "w", "a", "x", "colon"])
+@pytest.mark.parametrize("key", ["question_mark", "d", "w", "a", "D", "colon"])
 async def test_a_click_beside_a_dialog_closes_it_and_does_nothing(
     key: str, api: Served, agent: Recorded
 ) -> None:

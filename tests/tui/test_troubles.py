@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,6 +14,7 @@ from tests.tui.driving import driving
 from tui.pages.troubles import Trouble, number_of, of_all, troubles_of
 
 if TYPE_CHECKING:
+    from agent.api.schema import WatchState
     from tests.tui.backend import Recorded, Served
 
 RELAYS = {one.url: one for one in world.RELAYS}
@@ -48,9 +50,40 @@ def test_a_cause_of_many_watches_is_one_line() -> None:
     )
     bare = msgspec.structs.replace(ONE, warnings=(REFUSED, f"{world.GONE}: slow"))
     assert of_all([bare, other], RELAYS) == [
-        "gone.example.org fails in 2 watches: no answer: connection refused",
+        "gone.example.org fails in 2 watches: no answer: connection refused (one, other);"
+        " slow (one)",
         "other: no relay",
     ]
+    same = [other, *(_named(other, name) for name in ("b", "c", "d", "e"))]
+    assert of_all(same, RELAYS, most=2) == [
+        "5 watches (other, b and 3 more): no relay",
+        "gone.example.org fails in 5 watches (other, b and 3 more): no answer: connection refused",
+    ]
+
+
+def _named(one: WatchState, name: str) -> WatchState:
+    return msgspec.structs.replace(one, spec=msgspec.structs.replace(one.spec, name=name))
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(("one", "two", "three", "four")),
+        st.lists(st.sampled_from(("slow", "a bare zero", "left out")), unique=True, min_size=1),
+        min_size=1,
+    )
+)
+def test_every_reason_stands_beside_every_watch_that_has_it(reasons: dict[str, list[str]]) -> None:
+    watches = [
+        world.watch(name, "followers", None, warnings=tuple(f"{world.LIAR}: {r}" for r in texts))
+        for name, texts in reasons.items()
+    ]
+    (line,) = of_all(watches, RELAYS)
+    for name, texts in reasons.items():
+        for reason in texts:
+            alone = rf"in {name}: .*{reason}|in \d watches \([^)]*\b{name}\b[^)]*\): .*{reason}"
+            assert re.search(rf"{alone}|{reason} \([^)]*\b{name}\b[^)]*\)", line), line
+        for reason in {"slow", "a bare zero", "left out"} - set(texts):
+            assert not re.search(rf"{reason} \([^)]*\b{name}\b[^)]*\)", line), line
 
 
 @given(

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.conftest import SHARED, load_cases, missing
+from tests.conftest import load_cases, missing_shared
 from tests.unit.cases import CATEGORIES, Case, Checker, checkers, checks
 
 FILE = load_cases("cases.json") or []
@@ -26,7 +26,7 @@ def as_parameter(raw: dict[str, Any]) -> Any:
 
 def test_the_file_is_here_and_has_no_unknown_category() -> None:
     if not FILE:
-        missing(f"{SHARED}/data/cases.json")
+        missing_shared("data/cases.json")
     assert {raw["category"] for raw in FILE} <= CATEGORIES
 
 

@@ -19,6 +19,7 @@ from nostr_client.cli.entry import run_program
 from nostr_client.codecs.event import EventTemplate
 from nostr_client.codecs.keys import KeySigner
 from nostr_client.codecs.nip19 import PublicKey
+from tests.conformance.store_events import make
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -159,6 +160,21 @@ def test_a_reader_that_left_is_told_by_the_exit_code_alone() -> None:
     done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, timeout=60, check=False)
     os.close(writer)
     assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_head_ends_a_command_with_exit_code_1_and_no_message(tmp_path: Path) -> None:
+    """As docs/reference/cli.md says; the output is more than a pipe holds."""
+    lines = "".join(f"{make(at=n, content='x' * 10_000).event.to_json()}\n" for n in range(50))
+    (tmp_path / "e.jsonl").write_text(lines, "utf-8")
+    store = shlex.quote(str(tmp_path / "s.db"))
+    assert (
+        app.run(["store", "import", str(tmp_path / "e.jsonl"), "--store", str(tmp_path / "s.db")])
+        == 0
+    )
+    done = run_in_a_shell(
+        f"nostr-client store export --store {store} | head -c 1; exit ${{PIPESTATUS[0]}}"
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (1, b"{", b"")
 
 
 def test_what_a_task_group_fails_by_is_one_line_too(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,9 +6,11 @@ import asyncio
 import gzip
 import json
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -224,3 +226,23 @@ def test_a_time_that_no_calendar_has_is_shown_as_it_is(tmp_path: Path) -> None:
     done = run_cli("show", "--store", tmp_path / "s.db")
     assert done.returncode == 0, done.stderr
     assert str(2**63 - 1) in done.stdout
+
+
+@pytest.mark.posix("named pipes, and a signal to another process")
+@pytest.mark.parametrize("sent", [b"", b"{}\n"])
+def test_ctrl_c_ends_an_import_that_waits_for_a_pipe(tmp_path: Path, sent: bytes) -> None:
+    """It waits for the first bytes, or in a thread for more of them."""
+    fifo, store = tmp_path / "fifo", tmp_path / "s.db"
+    os.mkfifo(fifo)
+    command = [sys.executable, "-m", "nostr_client", "store", "import", fifo, "--store", store]
+    with (
+        subprocess.Popen(command, stderr=subprocess.PIPE) as process,
+        fifo.open("wb", buffering=0) as pipe,  # waits for the reader
+    ):
+        pipe.write(sent)
+        while sent and not store.exists():
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate()
+    assert (process.returncode, said.strip()) == (130, b"nostr-client: interrupted")

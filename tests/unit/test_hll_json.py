@@ -13,13 +13,13 @@ from nostr_client import hll
 from nostr_client.codecs import reasons
 from nostr_client.codecs.messages import Closed, CountAnswer, Notice, parse_relay_message
 from nostr_client.errors import ProtocolError
-from tests.conftest import SHARED, load_cases, missing
+from tests.conftest import load_cases, missing_shared
 
 FILE = load_cases("hll.json") or {}
 # The file's words for what is odd about an answer, and a part of ours.
 WARNINGS = {
     "bad length": "bad length",
-    "hll/count mismatch": "a count of 0 beside registers",
+    "hll/count mismatch": "it counts 0, but its registers are not empty",
 }
 SECTIONS = ("filters", "registers", "merges", "estimates", "wire")
 
@@ -30,7 +30,7 @@ def cases(section: str) -> list[Any]:
 
 def test_the_file_is_here_and_has_no_section_without_a_runner() -> None:
     if not FILE:
-        missing(f"{SHARED}/data/hll.json")
+        missing_shared("data/hll.json")
     assert {name for name, value in FILE.items() if isinstance(value, list)} <= set(SECTIONS)
 
 

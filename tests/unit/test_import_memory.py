@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     import pytest
 
+    from nostr_client.codecs.event import Event
+    from nostr_client.codecs.filters import Filter
     from nostr_client.codecs.keys import VerifiedEvent
 
 
@@ -29,6 +31,9 @@ class _Sizes:
 
     async def held(self, ids: Sequence[str]) -> set[str]:
         return set()
+
+    async def query(self, filters: Sequence[Filter]) -> list[Event]:
+        return []
 
 
 async def test_a_batch_ends_at_its_bytes_too(monkeypatch: pytest.MonkeyPatch) -> None:

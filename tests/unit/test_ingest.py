@@ -19,21 +19,15 @@ from nostr_client.network.verifier import ThreadVerifier, footprint
 from nostr_client.options import Limits
 from nostr_client.protocol import SubscriptionTally
 from nostr_client.store.base import SaveOutcome, SaveStatus
-from nostr_client.store.sqlite import SqliteStore
-from tests.conformance.store_events import NOW, make
+from tests.conformance.store_events import make
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from nostr_client.codecs.keys import VerifiedEvent
+    from nostr_client.store.sqlite import SqliteStore
 
 RELAY, OTHER = "wss://one.example", "wss://two.example"
-
-
-@pytest.fixture
-async def store() -> AsyncIterator[SqliteStore]:
-    async with await SqliteStore.open(":memory:", clock=lambda: NOW) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -17,25 +17,12 @@ from nostr_client.store.base import SaveStatus
 from nostr_client.store.event_lines import CUT_OFF, unpacked
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.sync import jsonl
-from nostr_client.sync.jsonl import export_jsonl, import_jsonl
-from tests.conformance.store_events import NOW, make
+from nostr_client.sync.jsonl import import_jsonl
+from tests.conformance.store_events import NOW, exported, make
 from tests.conftest import shared_path
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
-
-
-@pytest.fixture
-async def store() -> AsyncIterator[SqliteStore]:
-    async with await SqliteStore.open(":memory:", clock=lambda: NOW) as opened:
-        yield opened
-
-
-async def exported(store: SqliteStore, *filters: Filter) -> bytes:
-    out = io.BytesIO()
-    await export_jsonl(store.export(filters), out.write)
-    return out.getvalue()
 
 
 async def test_the_shared_events_go_round_unchanged(store: SqliteStore) -> None:

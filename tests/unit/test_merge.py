@@ -644,7 +644,7 @@ def test_claims_and_figures_as_json_values() -> None:
     assert value["method"] == "hll"
     assert list(value) == [
         "relay", "status", "method", "count", "approximate", "limited", "registers", "events_read",
-        "bytes_read", "last_read", "asked_at", "answered_at", "latency_ms", "warnings",
+        "bytes_read", "last_read", "asked_at", "answered_at", "latency_ms", "warnings", "note",
     ]  # fmt: skip
     assert Figure.exactly(3).to_dict() == {
         "value": 3, "low": 3, "high": 3, "exact": True, "lower_bound": False,

@@ -59,7 +59,7 @@ def test_they_are_shown_and_kept_where_the_policy_is_to_flag() -> None:
 def test_a_count_that_its_registers_do_not_bear_out_is_not_believed() -> None:
     merged = merged_with(claim("wss://odd", 50 * PEOPLE, SKETCH))
     assert people(merged) == PEOPLE
-    assert "100000 people" in warnings_of(merged, "wss://odd")[0]
+    assert "100,000 people" in warnings_of(merged, "wss://odd")[0]
 
 
 def test_a_count_of_zero_beside_registers_takes_nothing_from_the_registers() -> None:

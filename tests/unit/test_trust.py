@@ -161,7 +161,7 @@ def test_more_events_than_people_is_no_contradiction_unless_each_has_one() -> No
     registers = draw(np.random.default_rng(SEED), 1000)[0].tobytes()
     assert trust.count_consistency(90_000, registers, one_per_author=False).passed
     lie = trust.count_consistency(90_000, registers, one_per_author=True)
-    assert "90000 people" in lie.reasons[0]
+    assert "90,000 people" in lie.reasons[0]
     assert lie.z < -4
 
 

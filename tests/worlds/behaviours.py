@@ -42,6 +42,10 @@ class Behaviour:
         """Whether no connection can be made in this round."""
         return False
 
+    def sends_of(self, relay: SimRelay, message: Sequence[Any]) -> int | None:
+        """How many events of an answer come, and never its end; None: it is answered."""
+        return None
+
     def refusal(self, relay: SimRelay, verb: str) -> str | None:
         """The reason by which a message is refused, if it is."""
         return None
@@ -403,3 +407,23 @@ class Away(Behaviour):
 
     def is_away(self, relay: SimRelay) -> bool:
         return relay.step == self.step
+
+
+@dataclass(frozen=True)
+class Late(Behaviour):
+    """In every other step, never ends an answer to some verbs; `sends`: events that come first.
+
+    `by_author`: only the questions that name authors.
+    """
+
+    verbs: tuple[str, ...] = ("REQ", "COUNT", "NEG-OPEN")
+    sends: int = 0
+    by_author: bool = False
+    spoils = frozenset({READ, COUNT, SYNC})
+
+    def sends_of(self, relay: SimRelay, message: Sequence[Any]) -> int | None:
+        if relay.step % 2 == 0 or message[0] not in self.verbs:
+            return None
+        if self.by_author and not any("authors" in asked for asked in message[2:]):
+            return None
+        return self.sends

@@ -145,6 +145,11 @@ class SimRelay:
             for line in self._lines:
                 line.announce(one)
 
+    def sends_of(self, message: list[Any]) -> int | None:
+        """How many events of an answer come, and never its end; None: it is answered."""
+        found = (one.sends_of(self, message) for one in self.behaviours)
+        return next((sends for sends in found if sends is not None), None)
+
     def refusal(self, verb: str) -> str | None:
         """Why a message is refused, if it is."""
         for one in self.behaviours:
@@ -223,11 +228,22 @@ class SimLine:
         self._relay.asked[message[0]] += 1
         if self._gone or not self._relay.answers:
             return
+        sends = self._relay.sends_of(message)
+        if sends is not None:
+            self._begin(message, sends)
+            return
         handler = self._verbs.get(message[0])
         if handler is None:
             self.say("NOTICE", "ERROR: bad msg: unknown cmd")
         else:
             handler(message)
+
+    def _begin(self, message: list[Any], sends: int) -> None:
+        """Send the first events of an answer, and nothing more."""
+        if message[0] == "REQ":
+            pages = [self._relay.page(asked)[0] for asked in message[2:]]
+            for one in [one for page in pages for one in page][:sends]:
+                self._give(message[1], one)
 
     def was_read(self, text: str) -> None:
         """The client has read a frame."""

@@ -97,12 +97,14 @@ class ClaimDetail(ModalScreen[str]):
             signs = "".join(f", {word}" for word, is_so in parts if is_so)
             yield f"It counts {plural(one.count, 'event')}{signs}"
         if one.estimate is not None:
-            yield f"Its registers give about {one.estimate:,.0f} distinct authors"
+            yield f"{_source(one.method)} {_people(one.estimate)}"
         if one.events_read:
             size = format.size(one.bytes_read)
             yield f"{plural(one.events_read, 'event')} read, {size}"
         if one.last_read is not None:
             yield f"Its events are known up to {format.clock(one.last_read, date=True)}"
+        if one.note:
+            yield one.note[0].upper() + one.note[1:]
         if one.asked_at is not None:
             took = "" if one.latency_ms is None else f", answered in {one.latency_ms:,.0f} ms"
             yield f"Asked {format.clock(one.asked_at, date=True)}{took}"
@@ -161,9 +163,20 @@ class ClaimDetail(ModalScreen[str]):
 
     def _day(self, one: PastClaim) -> str:
         number = "" if one.count is None else f"  {plural(one.count, 'event')}"
-        people = "" if one.estimate is None else f"  about {one.estimate:,.0f} by registers"
+        people = "" if one.estimate is None else f"  {_people(one.estimate)}"
         when = format.clock(one.asked_at, date=True)
         return f"{when}  {one.status}{f' by {one.method}' if one.method else ''}{number}{people}"
+
+
+def _source(method: str | None) -> str:
+    """Where the people of a relay are known from: a relay whose events were read sent none of the
+    registers."""
+    return "Its events are by" if method == "events" else "Its registers give"
+
+
+def _people(estimate: float) -> str:
+    number = round(estimate)
+    return f"about {plural(number, 'distinct author')}"
 
 
 def _part(title: str, lines: Iterable[str]) -> Iterable[Content]:

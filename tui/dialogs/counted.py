@@ -10,6 +10,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Label
 
+from nostr_client.codecs.display import noun_for, unit_noun
 from tui import format
 from tui.dialogs.simple import Inform
 from tui.widgets import claims
@@ -45,7 +46,8 @@ class CountDialog(ModalScreen[None]):
             format.value(found.figure, self._glyphs),
             format.in_words(found.figure, self._glyphs),
         )
-        unit = found.unit.replace("_", " ")
+        noun = unit_noun(found.unit)
+        unit = noun if found.figure is None else noun_for(found.figure.value, noun)
         with Vertical(id="counted", classes="dialog"):
             yield Label(f"{found.query} {found.target or ''}", markup=False, classes="dialog-title")
             yield Label(f"{value} {unit} ({bounds})" if bounds else "not known", markup=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, cast
 
 from textual.binding import Binding
 from textual.containers import Vertical
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.binding import BindingType
 
-    from tui.host import Action
+    from tui.glyphs import Glyphs
+    from tui.host import Action, Host
 
 KEY_CELLS: Final = 6
 NAME_CELLS: Final = 17
@@ -61,6 +62,17 @@ LEGENDS: Final = {
 }
 """What the colours of each page mean; the texts beside them say the same without colours."""
 
+_PRECISION: Final = (
+    ("claimed", "relays say this number, and nothing proves it"),
+    ("at least", "a lower bound: something may be missing"),
+    ("{}3%", "an estimate: 95 times in 100 the true number is that close"),
+)
+WORDS: Final = {"overview": _PRECISION, "watch": _PRECISION}
+"""What the words and signs of a page mean that say how far a number can be trusted.
+
+`{}` stands for the sign of plus and minus.
+"""
+
 COLOURS: Final = {"success": "green", "warning": "yellow", "error": "red"}
 
 HINT = "type to search; arrows and Enter run it; Esc leaves"
@@ -87,8 +99,12 @@ class Help(ModalScreen[str]):
             yield Label(f"Help: {self._page}", classes="dialog-title")
             yield Input(placeholder="search", id="help-search")
             yield OptionList(id="help-actions", compact=True)
-            yield Static(legend(self._page), id="legend")
+            yield Static(legend(self._page, self._glyphs), id="legend")
             yield Label(HINT, classes="hint")
+
+    @property
+    def _glyphs(self) -> Glyphs:
+        return cast("Host", self.app).glyphs
 
     def on_mount(self) -> None:
         self.query_one(OptionList).can_focus = False
@@ -144,13 +160,16 @@ class Help(ModalScreen[str]):
         self.dismiss("")
 
 
-def legend(page: str) -> Content:
-    """Return what the colours of a page mean, a colour on each line."""
-    return Content("\n").join(
+def legend(page: str, glyphs: Glyphs) -> Content:
+    """Return what the colours and the words of a page mean, each on a line."""
+    lines = [
         Content.from_markup(f"[$text-{tone}]$colour[/]  $meaning", colour=name, meaning=meaning)
         for tone, meaning in LEGENDS.get(page, ())
-        for name in (f"{COLOURS[tone]:6}",)
-    )
+        for name in (f"{COLOURS[tone]:8}",)
+    ]
+    words = ((word.format(glyphs.plus_minus), meaning) for word, meaning in WORDS.get(page, ()))
+    lines += [Content(f"{word:8}  {meaning}") for word, meaning in words]
+    return Content("\n").join(lines)
 
 
 def _where(one: Action) -> str:

@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from tui.host import Host
 
 
-def _subject(host: Host, words: list[str]) -> str:
-    """The subject that is named, else the one that is pointed at."""
+async def _subject(host: Host, words: list[str]) -> str:
+    """The subject that is named, else the one that is pointed at. Raises NetworkError."""
+    await host.until_known()
     subject = words[0] if words else host.pointed_on("counters")
     if not subject:
         host.trouble("there is no counter to do this with")
@@ -21,7 +22,7 @@ def _subject(host: Host, words: list[str]) -> str:
 
 async def recount(host: Host, words: list[str]) -> None:
     """Add the counter up again and report the result."""
-    subject, stream = _subject(host, words), host.counters_page.stream
+    subject, stream = await _subject(host, words), host.counters_page.stream
     if not subject:
         return
     found = await host.ask(lambda client: client.audit(stream, subject))
@@ -34,7 +35,7 @@ async def recount(host: Host, words: list[str]) -> None:
 
 async def reset(host: Host, words: list[str]) -> None:
     """Set it to nothing when that is really meant."""
-    subject, stream = _subject(host, words), host.counters_page.stream
+    subject, stream = await _subject(host, words), host.counters_page.stream
     if subject and await host.sure(f"Set the counter {subject} to nothing?", "Reset"):
         await host.ask(lambda client: client.reset(stream, subject))
         host.report(f"{subject} begins again from zero")

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from tui.host import Host
 
 
-def _named(host: Host, words: list[str]) -> Sync | None:
-    """The sync that is named, else the one that is pointed at."""
+async def _named(host: Host, words: list[str]) -> Sync | None:
+    """The sync that is named, else the one that is pointed at. Raises NetworkError."""
+    await host.until_known()
     name = words[0] if words else host.pointed_on("syncs")
     found = host.model.syncs.get(name)
     if found is None:
@@ -26,7 +27,7 @@ def _named(host: Host, words: list[str]) -> Sync | None:
 
 async def run_sync(host: Host, words: list[str]) -> None:
     """Run it now."""
-    found = _named(host, words)
+    found = await _named(host, words)
     if found is not None:
         await host.ask(lambda client: client.run_sync(found.spec.name))
         host.report(f"running {found.spec.name}")
@@ -34,7 +35,7 @@ async def run_sync(host: Host, words: list[str]) -> None:
 
 async def cancel_sync(host: Host, words: list[str]) -> None:
     """Stop it when that is really meant."""
-    found = _named(host, words)
+    found = await _named(host, words)
     if found is not None and await host.sure(f"Stop the sync {found.spec.name}?", "Stop it"):
         await host.ask(lambda client: client.cancel_sync(found.spec.name))
         host.report(f"stopped {found.spec.name}")
@@ -42,7 +43,7 @@ async def cancel_sync(host: Host, words: list[str]) -> None:
 
 async def remove_sync(host: Host, words: list[str]) -> None:
     """Remove it when that is really meant."""
-    found = _named(host, words)
+    found = await _named(host, words)
     if found is not None and await host.sure(f"Remove the sync {found.spec.name}?", "Remove"):
         await host.ask(lambda client: client.remove_sync(found.spec.name))
         host.report(f"removed {found.spec.name}")
@@ -70,6 +71,7 @@ def _spec(line: str) -> SyncSpec:
 
 async def run_coverage(host: Host, words: list[str]) -> None:
     """Compare now."""
+    await host.until_known()
     name = words[0] if words else host.pointed_on("coverage")
     if name not in host.model.coverages:
         host.trouble(f"there is no coverage {name}" if name else "there is no coverage to run")

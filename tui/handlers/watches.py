@@ -27,8 +27,9 @@ ABSENCE_S: Final = 3 * 3600.0
 """Seconds after which somebody who comes back gets a digest."""
 
 
-def _named(host: Host, words: list[str]) -> WatchState | None:
-    """The watch that is named, else the one that is pointed at."""
+async def _named(host: Host, words: list[str]) -> WatchState | None:
+    """The watch that is named, else the one that is pointed at. Raises NetworkError."""
+    await host.until_known()
     name = words[0] if words else host.watch_name
     found = host.model.watches.get(name)
     if found is None:
@@ -53,7 +54,7 @@ async def show(host: Host, words: list[str]) -> None:
     """Go to the page of one watch, or fold the group under the cursor."""
     if not words and host.overview_page.fold():
         return
-    found = _named(host, words)
+    found = await _named(host, words)
     if found is not None:
         host.watched = found.spec.name
         await host.go("watch")
@@ -86,7 +87,7 @@ async def _of_key(host: Host, spec: Watch) -> Watch:
 
 async def warnings(host: Host, words: list[str]) -> None:
     """Show why a watch is marked: its warnings in full, and the relays that fail."""
-    found = _named(host, words)
+    found = await _named(host, words)
     if found is None:
         return
     lines = [one.sentence for one in troubles_of(found, host.model.relays)]
@@ -96,10 +97,19 @@ async def warnings(host: Host, words: list[str]) -> None:
     await host.inform(f"What is wrong with {found.spec.name}", text)
 
 
+async def alerts(host: Host, words: list[str]) -> None:
+    """Show all alerts of the log, and all warnings, each with the names of its watches."""
+    from tui.pages.panels import all_alerts
+
+    lines = map(format.plain, all_alerts(host))
+    text = "\n\n".join(lines) or "Nothing is wrong, and no alert is in the log."
+    await host.inform("Alerts and warnings", text)
+
+
 async def recount(host: Host, words: list[str]) -> None:
     """Ask all relays again, for every marked watch if there are any."""
     names = _marked(host, words)
-    found = None if names else _named(host, words)
+    found = None if names else await _named(host, words)
     if found is not None:
         await host.ask(lambda client: client.recount(found.spec.name))
         host.report(f"asking the {plural(found.asked, 'relay')} of {found.spec.name}")
@@ -119,7 +129,7 @@ async def remove(host: Host, words: list[str]) -> None:
                 await host.ask(partial(_remove, name=name))
             host.report(f"removed {plural(len(names), 'watch', 'watches')}")
         return
-    found = _named(host, words)
+    found = await _named(host, words)
     if found is None:
         return
     name = found.spec.name
@@ -141,7 +151,7 @@ async def trust(host: Host, words: list[str]) -> None:
 
 
 async def _switch(host: Host, words: list[str], field: str, texts: tuple[str, str]) -> None:
-    found = _named(host, [host.watched] if host.watched else [])
+    found = await _named(host, [host.watched] if host.watched else [])
     relay = words[0] if words else host.page.pointed
     if found is None or not relay:
         return
@@ -157,7 +167,7 @@ def _but(host: Host, spec: Watch, url: str, field: str) -> str:
     """What holds back a relay that is trusted, or is tested again."""
     is_trusted, is_out = (url in map(normalize, urls) for urls in (spec.trusted, spec.excluded))
     if is_trusted and is_out:
-        return ": trusted, but excluded until you take it back (e)"
+        return ": trusted, but excluded until you take it back (x)"
     relay = host.model.relays.get(url)
     if field == "trusted" and relay is not None and relay.trusted:
         return ": it is trusted for every watch, by relays.trusted of the configuration"
@@ -172,7 +182,7 @@ async def relay(host: Host, words: list[str]) -> None:
     if text:
         await host.inform("Who it was", text)
         return
-    found = _named(host, [host.watched] if host.watched else [])
+    found = await _named(host, [host.watched] if host.watched else [])
     url = words[0] if words else host.page.pointed
     if found is None or not url:
         return
@@ -197,7 +207,7 @@ async def people(host: Host, words: list[str]) -> None:
 
 async def overlap(host: Host, words: list[str]) -> None:
     """Go to the people that the relays of a watch share."""
-    found = _named(host, words)
+    found = await _named(host, words)
     if found is not None:
         host.watched = found.spec.name
         await host.go("overlap")

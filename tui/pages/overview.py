@@ -18,7 +18,7 @@ from tui import format
 from tui.model import MOVED_S
 from tui.pages import panels
 from tui.pages.layout import PANELS, Placing, placing
-from tui.pages.page import LOOK_AGAIN_S, LOOK_EVERY_S, NO_MATCH, Page
+from tui.pages.page import CONNECTING, LOOK_AGAIN_S, LOOK_EVERY_S, NO_MATCH, Page
 from tui.pages.troubles import number_of
 from tui.pages.watch_rows import FALLING, GROUPS, HEAD, SORTS, STATES, groups_of, listed, rows_of
 from tui.widgets import people
@@ -149,7 +149,7 @@ class Overview(Page):
         grid = self._grid
         grid.marked, grid.falls = self.sort, (self.sort in FALLING) != self.reverse
         found = self._found()
-        self._groups = groups_of(found, self.host.settings.group)
+        self._groups = groups_of(found, self._group)
         keys = rows_of(self._groups, self._folded) or [one.spec.name for one in found]
         grid.chosen &= self.model.watches.keys()
         grid.mark = self.host.glyphs.on
@@ -168,11 +168,17 @@ class Overview(Page):
             reverse=self.reverse,
         )
 
+    @property
+    def _group(self) -> str:
+        """What the watches are grouped by; an earlier version may have left another word."""
+        group = self.host.settings.group
+        return group if group in GROUPS else ""
+
     def _head(self) -> None:
         """One line above the table, where it does not show all watches in one list."""
         found = self._shown
         chosen = len(self._grid.chosen)
-        group = self.host.settings.group
+        group = self._group
         parts = [
             f"{self.state}: {found:,} of {plural(len(self.model.watches), 'watch', 'watches')}"
         ]
@@ -205,6 +211,7 @@ class Overview(Page):
     def _panel(self, name: str) -> None:
         panel = self.query_one(f"#panel-{name}", Static)
         panel.border_title = name.title()
+        panel.border_subtitle = f"{panels.key_of(name, self.host)}: all"
         width, height = panel.content_size
         if width and height:
             renew(panel, panels.draw(name, self.host, width, height))
@@ -212,6 +219,7 @@ class Overview(Page):
     def _draw_people(self) -> None:
         panel = self.query_one("#panel-people", Static)
         panel.border_title = escape(f"People: {self._of}" if self._of else "People")
+        panel.border_subtitle = f"{panels.PEOPLE_KEYS}: all"
         width, height = panel.content_size
         found = self._people.people if self._people is not None else ()
         ages = tuple(people.age_of(one, self.host.now()) for one in found)
@@ -346,8 +354,7 @@ class Overview(Page):
 
     def choose_group(self, group: str | None) -> None:
         """Group the watches, with None by the next thing; "none" ends it. Raises InvalidInput."""
-        before = self.host.settings.group
-        chosen = _chosen("" if group == "none" else group, before, GROUPS)
+        chosen = _chosen("" if group == "none" else group, self._group, GROUPS)
         self.host.remember(msgspec.structs.replace(self.host.settings, group=chosen))
         self._folded.clear()
         self.show({"watches"})
@@ -404,11 +411,11 @@ class Overview(Page):
         return {"name": Cell(f"{sign} {key[1:]}", "accent"), "value": Cell(f"{n:,}", "dim")}
 
     def _change(self, one: WatchState, span: str) -> Cell:
-        n = one.changes.get(span)
-        if n is None:
+        if span not in one.changes:
             return Cell(format.ahead(SPANS[span], one.since, self.host.now()), "dim")
+        n = one.changes[span]
         tone = "dim" if not n else "good" if n > 0 else "bad"
-        return Cell(format.change(n, self.host.glyphs), tone)
+        return Cell(format.seen_change(one, span, self.host.glyphs), tone)
 
     def _trend(self, one: WatchState, width: int) -> Cell:
         """The line of the numbers; before there are two, since when it is counted."""
@@ -424,13 +431,18 @@ class Overview(Page):
         old = now - one.answered_at
         return format.age(old), "dim" if old < 7200 else "warn"
 
+    def unknown(self) -> str:
+        if self.host.brings:
+            return STARTING[self.host.brings]
+        if self.model.link != "away":
+            return CONNECTING
+        if not self.host.can_bring_agent:
+            return NO_AGENT
+        return (NO_ANSWER if self.model.found else NONE_RUNS) + FIRST_RUN
+
     def _missing(self) -> str:
         if self.model.watches:
             return NO_MATCH if self.state == STATES[0] else NONE_IN_STATE
-        if self.model.received_at is None:
-            if self.host.brings:
-                return STARTING[self.host.brings]
-            return FIRST_RUN if self.host.can_bring_agent else NO_AGENT
         if self.host.read_only:
             return "The agent has no watches."
         return NO_WATCHES
@@ -457,8 +469,11 @@ Without one: [b]nostr-tui --embedded[/] brings its own,
 
 [$text-warning]$why[/]"""
 
-FIRST_RUN = """\
-No agent is running.
+NONE_RUNS = "No agent is running."
+
+NO_ANSWER = "The agent does not answer."
+
+FIRST_RUN = """
 
 Paste an npub, name@domain, nevent, naddr or link here, or press [b $text-accent]a[/]:
 choose what to count, and an agent starts with this program.

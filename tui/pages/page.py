@@ -199,6 +199,10 @@ class Page(Screen[None]):
             if "enter" in one.keys.split(",") and one.on(self.title_):
                 self.host.do(one.name)
 
+    def unknown(self) -> str:
+        """What stands in place of a table while the agent has not said anything yet."""
+        return UNKNOWN if self.model.link == "away" else CONNECTING
+
     def say(self, grid: Grid, where: str, words: str, **more: str) -> None:
         """Show a table, or where it is empty the words that say what is missing.
 
@@ -209,9 +213,14 @@ class Page(Screen[None]):
         empty.display = not grid.keys
         grid.display = bool(grid.keys)
         if not grid.keys:
+            words = words if self.model.received_at is not None else self.unknown()
             values = {"wanted": self.wanted, "why": format.plain(self.model.why), **more}
             empty.update(Content.from_markup(words, **values))
 
+
+CONNECTING = "Connecting to the agent."
+
+UNKNOWN = "Not known: no agent answers.\n\n[$text-warning]$why[/]"
 
 NO_MATCH = "Nothing matches “$wanted”.\n\nEsc in the filter clears it."
 """What an empty table says where the filter hides all rows; see `Page.say`."""

@@ -25,10 +25,17 @@ if TYPE_CHECKING:
 ALERTS: Final = frozenset({"alert", "alert_failed", "alert_given_up"})
 """Events of the agent's log: an alert was delivered, was refused for now, or for good."""
 
+MOST_NAMED: Final = 3
+"""Watches that a line of the panel of alerts names."""
+
 LATENCY_CELLS: Final = 8
 SPARK_CELLS: Final = 8
 SPARK_FROM: Final = 34
 """Cells of a panel from which there is room for the line of latencies."""
+
+
+PEOPLE_KEYS: Final = "Enter, then p"
+"""What shows the people of the watch under the cursor."""
 
 
 class LongText(NamedTuple):
@@ -40,13 +47,17 @@ class LongText(NamedTuple):
 
 def draw(name: str, host: Host, width: int, height: int) -> Content:
     """A panel of so many cells."""
-    found = _PANELS[name](host, width)
+    found, key = _PANELS[name](host, width), key_of(name, host)
     entries = [_lines_of(one, width) for one in found[:height]]
-    n, lines = _fitting(entries, height, lambda n: _more(len(found) - n))
-    if not n:
-        first = entries[0][: height - (len(found) > 1)]
-        lines = [*first, *_more(len(found) - bool(first))]
+    n, lines = _fitting(entries, height, lambda n: _more(len(found) - n, key))
+    if not n:  # the first one alone has more lines than there are
+        lines = [*entries[0][: height - 1], *(_more(len(found) - (height > 1), key) or _rest(key))]
     return Content("\n").join(lines[:height])
+
+
+def key_of(name: str, host: Host) -> str:
+    """The key that shows all of a panel: that of the action of its name."""
+    return next((one.key for one in host.actions if one.name == name), "")
 
 
 def _lines_of(one: Content | LongText, width: int) -> list[Content]:
@@ -64,9 +75,14 @@ def _fitting(
     return 0, rest(0)
 
 
-def _more(n: int) -> list[Content]:
-    """How many things a panel has no room for; nothing where it shows all."""
-    return [Content.from_markup("[$foreground-muted]and $n more[/]", n=f"{n:,}")] if n else []
+def _more(n: int, key: str) -> list[Content]:
+    """How many things a panel has no room for, and the key that shows them; nothing for none."""
+    text = "[$foreground-muted]and $n more: press $key[/]"
+    return [Content.from_markup(text, n=f"{n:,}", key=key)] if n else []
+
+
+def _rest(key: str) -> list[Content]:
+    return [Content.from_markup("[$foreground-muted]press $key for the rest[/]", key=key)]
 
 
 def relay_tone(one: RelayState) -> str:
@@ -146,10 +162,16 @@ def _alerts(host: Host, _: int) -> list[Content | LongText]:
     """Alerts that were sent, newest first; then what is wrong now with watches and relays."""
     model, glyphs = host.model, host.glyphs
     fired = [_alert(line) for line in reversed(model.log) if line.event in ALERTS]
-    wrong = troubles.of_all(model.watches.values(), model.relays)
+    wrong = troubles.of_all(model.watches.values(), model.relays, MOST_NAMED)
     signed = [LongText(f"{glyphs.warn} {text}", "$text-warning") for text in wrong]
     known = model.received_at is not None and model.has_log
     return [*fired, *signed] or [_none(known, "nothing is wrong, no alert in the log")]
+
+
+def all_alerts(host: Host) -> list[str]:
+    """All that the panel of alerts is about, each in full, with the names of all watches."""
+    fired = [_alert(line).text for line in reversed(host.model.log) if line.event in ALERTS]
+    return [*fired, *troubles.of_all(host.model.watches.values(), host.model.relays)]
 
 
 def _alert(line: LogLine) -> LongText:
@@ -181,7 +203,7 @@ def draw_people(
     n, lines = _fitting(entries, height, lambda n: _beyond(found, n, width))
     if not n and found is not None and entries:
         some = plural(len(found.people) + found.more, "person", "people")
-        said = _wrapped(f"{some}: press Enter, then p", width, "$foreground")
+        said = _wrapped(f"{some}: press {PEOPLE_KEYS}", width, "$foreground")
         lines = [*said, *_wrapped(found.nameless, width, "$foreground-muted")]
     elif not n:
         none = _none(found is not None and is_known, "nobody in the last 30 days")
@@ -200,7 +222,7 @@ def _beyond(found: People | None, n: int, width: int) -> list[Content]:
     if found is None:
         return []
     hidden = msgspec.structs.replace(found, more=found.more + len(found.people) - n)
-    return _wrapped(people.beyond(hidden), width, "$foreground-muted")
+    return _wrapped(people.beyond(hidden, f"press {PEOPLE_KEYS}"), width, "$foreground-muted")
 
 
 def _counters(host: Host, width: int) -> list[Content]:

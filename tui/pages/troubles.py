@@ -13,10 +13,11 @@ from nostr_client.codecs.relay_url import normal_or_none
 from tui import format
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from agent.api.schema import RelayState, WatchState
 
+NO_REASON: Final = "the reason is not known"
 _SCHEMES: Final = ("ws://", "wss://")
 
 
@@ -34,11 +35,28 @@ class Trouble(NamedTuple):
 
     def said(self, relay: str, where: str) -> str:
         """The cause with a name for the relay, and where it is one."""
-        why = "; ".join(self.reasons)
+        return self._sentence(relay, where, "; ".join(self.reasons))
+
+    def _sentence(self, relay: str, where: str, why: str) -> str:
         if not self.relay:
             return f"{where}: {why}" if where else why
         verb = "fails" if self.fails else "has a warning"
         return f"{relay} {verb}{f' in {where}' if where else ''}{f': {why}' if why else ''}"
+
+    def said_of(self, found: Sequence[tuple[str, Trouble]], most: int | None) -> str:
+        """The cause in several watches, each reason with the watches that have it.
+
+        `most`: as many watches are named; None: all.
+        """
+        relay, names = format.host(self.relay), [name for name, _ in found]
+        if len({frozenset(other.reasons) for _, other in found}) == 1:
+            return self.said(relay, _where(names, most))
+        by_reason: dict[str, list[str]] = {}
+        for name, other in found:
+            for reason in other.reasons or (NO_REASON,):
+                by_reason.setdefault(reason, []).append(name)
+        why = "; ".join(f"{reason} ({_named(of, most)})" for reason, of in by_reason.items())
+        return self._sentence(relay, plural(len(names), "watch", "watches"), why)
 
 
 def number_of(one: WatchState) -> int:
@@ -80,22 +98,31 @@ def _sorted(one: WatchState) -> tuple[list[str], dict[str, list[str]]]:
     return list(general), of_relays
 
 
-def of_all(watches: Iterable[WatchState], relays: Mapping[str, RelayState]) -> list[str]:
-    """Return the causes of all watches, each once, with the watch or the number of watches.
+def of_all(
+    watches: Iterable[WatchState], relays: Mapping[str, RelayState], most: int | None = None
+) -> list[str]:
+    """Return the causes of all watches, each once, with the watches that have it.
 
-    Of a relay's reasons, those of all these watches are named, or else the first.
+    Of several watches, each of a relay's reasons has the names of its own. `most`: as many watches
+    are named; None: all.
     """
     found: dict[object, list[tuple[str, Trouble]]] = {}
     for one in watches:
         for trouble in troubles_of(one, relays) if number_of(one) else ():
             key = (trouble.relay, trouble.fails) if trouble.relay else trouble
             found.setdefault(key, []).append((one.spec.name, trouble))
-    return [_of_watches(each) for each in found.values()]
+    return [each[0][1].said_of(each, most) for each in found.values()]
 
 
-def _of_watches(found: list[tuple[str, Trouble]]) -> str:
-    name, first = found[0]
-    common = [one for one in first.reasons if all(one in other.reasons for _, other in found)]
-    reasons = tuple(common or first.reasons[:1])
-    where = name if len(found) == 1 else plural(len(found), "watch", "watches")
-    return first._replace(reasons=reasons).said(format.host(first.relay), where)
+def _where(names: Sequence[str], most: int | None) -> str:
+    """The watches of a cause: the one, or how many and which."""
+    if len(names) == 1:
+        return names[0]
+    return f"{plural(len(names), 'watch', 'watches')} ({_named(names, most)})"
+
+
+def _named(names: Sequence[str], most: int | None) -> str:
+    """The names of watches, or the first ones and how many more there are."""
+    shown = names if most is None or len(names) <= most + 1 else names[:most]
+    more = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {more:,} more" if more else "")

@@ -139,7 +139,9 @@ class WatchPage(WatchedPage):
         grid.show(found)
         is_known = self.shown is not None and self.shown.answered_at is not None
         self.say(grid, "#no-people", NO_ONE if is_known else NOT_KNOWN)
-        self.query_one("#beyond", Static).update(beyond(self._found) if self._found else "")
+        command = f"nostr-client watch people {self.host.watched} --since 30d"
+        said = beyond(self._found, command) if self._found else ""
+        self.query_one("#beyond", Static).update(said)
 
     def _person_row(self, key: str) -> Mapping[str, Cell]:
         one = self._people.get(key)

@@ -9,7 +9,8 @@ from textual.content import Content
 from textual.widgets import Digits, Static
 
 from nostr_client.codecs import display
-from nostr_client.codecs.display import plural
+from nostr_client.codecs.display import noun_for, plural, unit_noun
+from nostr_client.watch.history import FIRST
 from tui import format
 from tui.glyphs import ASCII
 from tui.pages.troubles import number_of, troubles_of
@@ -103,7 +104,8 @@ class WatchNumber(Vertical):
 
     def _facts(self, one: WatchState) -> list[Content]:
         glyphs, now = self._host.glyphs, self._host.now()
-        unit = f" {one.unit}".replace("_", " ") if one.figure is not None and one.unit else ""
+        noun = unit_noun(one.unit)
+        unit = f" {noun_for(one.figure.value, noun)}" if one.figure is not None and noun else ""
         lines = [Content.from_markup("[b]$sure[/]$unit", sure=self._sure(one), unit=unit)]
         if interval := format.interval(one.figure, glyphs):
             lines.append(Content(interval))
@@ -126,8 +128,8 @@ class WatchNumber(Vertical):
         parts = []
         for span in ("1h", "1d", "1w"):
             n = one.changes.get(span)
-            text = format.change(n, self._host.glyphs)
-            if n is None:
+            text = format.seen_change(one, span, self._host.glyphs)
+            if span not in one.changes:
                 text = format.ahead(SPANS[span], one.since, self._host.now())
             tone = "$foreground-muted" if not n else "$text-success" if n > 0 else "$text-error"
             parts.append(Content.from_markup(f"$span [{tone}]$text[/]", span=span, text=text))
@@ -138,13 +140,11 @@ class WatchNumber(Vertical):
 
     def _young(self, one: WatchState) -> str:
         """How far a number moved since it began, while that is less than a day ago."""
-        points, now = self._points, self._host.now()
-        if one.since is None or one.figure is None or not points or now - one.since >= DAY_S:
+        n, now = one.changes.get(FIRST), self._host.now()
+        if n is None or one.since is None or now - one.since >= DAY_S:
             return ""
-        if points[0].at > one.since:  # the plot begins later
-            return ""
-        text = format.change(one.figure.value - points[0].value, self._host.glyphs)
-        return f"{text} since {format.clock(points[0].at)}"
+        text = format.seen_change(one, FIRST, self._host.glyphs)
+        return f"{text} since {format.clock(one.since)}"
 
     def _waits(self, one: WatchState) -> str:
         """Why the first change that is not known is not, and from when on it will be."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nostr_client.codecs import nip19
 from nostr_client.errors import NostrTallyError
+from nostr_client.watch.history import FIRST
 from tui.pages.troubles import number_of
 from tui.widgets.columns import matches
 
@@ -14,15 +15,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from agent.api.schema import WatchState
-    from nostr_client.watch.definition import Watch
 
-STATES: Final = ("all", "changed today", "unsure", "failing")
-GROUPS: Final = ("", "author", "tag", "query")
+STATES: Final = ("all", "changed today", "unsure", "failing", "with warnings")
+GROUPS: Final = ("", "person", "tag", "query")
 SORTS: Final = ("name", "value", "1h", "1d", "1w", "age", "relays", "warnings")
 FALLING: Final = frozenset({"value", "1h", "1d", "1w", "warnings"})
 """Columns whose largest value comes first, as long as the order is not turned."""
 
-NO_AUTHOR: Final = "no single author"
+NOBODY: Final = "no single person"
+
+AS_LINKS_SAY: Final = ", as links say"
+"""Follows a person of whom only a link says that the event is theirs."""
 
 HEAD: Final = "\0"
 """Begins the key of a group's row: no name of a watch has this sign."""
@@ -32,12 +35,13 @@ def has_state(one: WatchState, state: str) -> bool:
     """Whether a watch is in a state of STATES."""
     match state:
         case "changed today":
-            young = one.spark[:1] != one.spark[-1:]
-            return bool(one.changes["1d"]) if "1d" in one.changes else young
+            return bool(one.changes.get("1d", one.changes.get(FIRST)))
         case "unsure":
             return one.figure is None or one.figure.lower_bound or one.figure.high is None
         case "failing":
             return bool(one.failing) or bool(one.asked and not one.answered)
+        case "with warnings":
+            return bool(one.warnings)
     return True
 
 
@@ -69,7 +73,8 @@ def rank(one: WatchState, sort: str) -> Any:
         case "value":
             return -(one.figure.value if one.figure else -1)
         case "1h" | "1d" | "1w":
-            return -one.changes.get(sort, -(2**63))
+            n = one.changes.get(sort)
+            return 2**63 if n is None else -n
         case "age":
             return -(one.answered_at or 0.0)
         case "relays":
@@ -89,7 +94,7 @@ def groups_of(found: Iterable[WatchState], group: str) -> dict[str, list[str]]:
     if label is None:
         return groups
     for one in found:
-        groups.setdefault(HEAD + label(one.spec), []).append(one.spec.name)
+        groups.setdefault(HEAD + label(one), []).append(one.spec.name)
     return groups
 
 
@@ -101,56 +106,69 @@ def rows_of(groups: Mapping[str, list[str]], folded: Collection[str]) -> list[st
     return keys
 
 
-def _author(spec: Watch) -> str:
-    """The author whom a watch is about, as npub."""
-    authors = {str(key) for one in spec.filters for key in one.get("authors", ())}
-    if len(authors) == 1:
-        return _npub(authors.pop())
-    return _author_of(spec.target) if spec.target else NO_AUTHOR
+def _person(one: WatchState) -> str:
+    """The person whom a watch is about: by name with the key behind it, or as npub.
+
+    Until the agent has reported one, it is the person whom the question names.
+    """
+    spec, known = one.spec, one.person
+    if known is not None:
+        claimed = AS_LINKS_SAY if known.claimed else ""
+        return _called(known.pubkey, known.name) + claimed
+    for field in ("authors", "#p"):
+        keys = {str(key) for each in spec.filters for key in each.get(field, ())}
+        if len(keys) == 1:
+            return _called(keys.pop())
+    return _person_of(spec.query, spec.target) if spec.target else NOBODY
 
 
 @lru_cache(8192)  # each redraw groups all watches
-def _author_of(target: str) -> str:
-    """The author of a target; of an event only as its link says, which nobody has checked."""
+def _person_of(query: str | None, target: str) -> str:
+    """The person of a target; of an event only as its link says, which nobody has checked."""
     try:
         found = nip19.read(target, "target").target
     except NostrTallyError:
-        return NO_AUTHOR
+        return NOBODY
     match found:
         case nip19.PublicKey(key) | nip19.Profile(key):
-            return _npub(key)
+            return _called(key)
         case nip19.Address():
-            return _npub(found.pubkey)
+            return _called(found.pubkey)
+        case nip19.Hex(key) if query == "followers":
+            return _called(key)
         case nip19.EventPointer() if found.author:
-            return f"{_npub(found.author)}, as links say"
-    return NO_AUTHOR
+            return _called(found.author) + AS_LINKS_SAY
+    return NOBODY
 
 
-def _npub(key: str) -> str:
+@lru_cache(8192)
+def _called(key: str, name: str | None = None) -> str:
+    """A name with the key behind it, or the key as npub; a filter may have anything as key."""
     try:
-        return nip19.PublicKey(key).encode()
+        npub = nip19.PublicKey(key).encode()
     except (NostrTallyError, ValueError):
         return key
+    return npub if name is None else f"{name} ({npub})"
 
 
-def _tag(spec: Watch) -> str:
+def _tag(one: WatchState) -> str:
     """The tags that the filters of a watch name."""
     found = {
         f"{name} {value}"
-        for one in spec.filters
-        for name, values in one.items()
+        for each in one.spec.filters
+        for name, values in each.items()
         if name.startswith("#")
         for value in values
     }
     return ", ".join(sorted(found)) or "no tag"
 
 
-def _query(spec: Watch) -> str:
-    return spec.query or "filter"
+def _query(one: WatchState) -> str:
+    return one.spec.query or "filter"
 
 
-_LABELS: Final[dict[str, Callable[[Watch], str]]] = {
-    "author": _author,
+_LABELS: Final[dict[str, Callable[[WatchState], str]]] = {
+    "person": _person,
     "tag": _tag,
     "query": _query,
 }

@@ -76,7 +76,8 @@ def _why(one: WeighedClaim, *, trusted: bool, by_you: bool) -> str:
     if one.excluded and by_you:
         return "by you"
     believed = ["trusted by you"] if trusted and not one.excluded else []
-    found = dict.fromkeys([*believed, *one.reasons, *one.warnings])
+    noted = [one.note] if one.note else []
+    found = dict.fromkeys([*believed, *one.reasons, *one.warnings, *noted])
     if not found and one.used and one.method != "events":
         return "passed the tests"
     return "; ".join(found)

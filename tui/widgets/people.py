@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from nostr_client.codecs.display import plural
 from tui import format
 from tui.widgets.columns import Column
 from tui.widgets.grid import Cell
@@ -58,11 +59,11 @@ def whole(one: Person) -> str:
     ]
     if one.keys is not None:
         before = "" if one.keys_before is None else f", {one.keys_before:,} before"
-        lines.append(f"The newer list names {one.keys:,} keys{before}")
+        lines.append(f"The newer list names {plural(one.keys, 'key')}{before}")
     return "\n".join(map(format.plain, lines))
 
 
-def beyond(found: People) -> str:
-    """What a list of people does not show; "" where it shows all."""
-    more = [f"and {found.more:,} more"] if found.more else []
-    return ", ".join([*more, *([found.nameless] if found.nameless else [])])
+def beyond(found: People, way: str) -> str:
+    """What a list of people does not show, and the way to see it; "" where it shows all."""
+    more = [f"and {found.more:,} more: {way}"] if found.more else []
+    return "; ".join([*more, *([found.nameless] if found.nameless else [])])

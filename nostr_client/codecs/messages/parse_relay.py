@@ -135,7 +135,7 @@ def _count(parts: Frame) -> CountAnswer:
 def _answer(query_id: str, count: int, body: dict[str, Any]) -> CountAnswer:
     registers, warnings = hll.from_hex(body["hll"]) if "hll" in body else (None, ())
     if count == 0 and registers is not None and any(registers):
-        warnings = (*warnings, "a count of 0 beside registers that are not empty")
+        warnings = (*warnings, "hll: it counts 0, but its registers are not empty")
     flags: dict[str, bool] = {}
     for name in _COUNT_FLAGS:
         flag = body.get(name)

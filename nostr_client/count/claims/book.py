@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from nostr_client.count.claims import rows
-from nostr_client.count.claims.changes import CHANGES, RECEIVED, day_of, note_received
+from nostr_client.count.claims.changes import CHANGES, LEFT, RECEIVED, day_of, note_received
 from nostr_client.count.claims.periods import PERIODS
 from nostr_client.count.claims.rows import held_rows
 from nostr_client.store.database import Database
@@ -86,7 +86,7 @@ CREATE TABLE claim_members (
 CLAIMS: Final = Schema(
     "nostr_tally.claims",
     partial(run_script, script=_TABLES),
-    also=(CHANGES, RECEIVED, PERIODS),
+    also=(CHANGES, RECEIVED, LEFT, PERIODS),
 )
 
 

@@ -3,7 +3,8 @@
 A row is one event of one relay for one query; of a replaceable kind, it is one author, whose newer
 versions change nothing here. What a relay gave by its first complete reading has no row until it is
 gone. Live events of relays that give no events have a table of their own, and so have newer lists
-that no longer match. The last answer of each day of a relay stays too. Functions work over a
+that no longer match, each with the relay that gave it. The last answer of each day of a relay stays
+too. Functions work over a
 connection, in the caller's transaction. Times are Unix seconds.
 """
 
@@ -38,8 +39,8 @@ than a list of people shows, and a few megabytes.
 """
 
 MOST_LEFT: Final = 10_000
-"""Newer lists of one query that no longer match; those proven first are removed when there are
-more. Anybody can make keys that follow and unfollow."""
+"""Newer lists of one relay for one query that no longer match; those proven first are removed when
+there are more. Anybody can make keys that follow and unfollow."""
 
 _TABLES: Final = """
 CREATE TABLE claim_change (
@@ -54,16 +55,6 @@ CREATE TABLE claim_change (
     found_at INTEGER,
     lost_at INTEGER,
     PRIMARY KEY (q, r, member)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE claim_left (
-    q INTEGER NOT NULL,
-    author BLOB NOT NULL,
-    created_at INTEGER NOT NULL,
-    id BLOB NOT NULL,
-    size INTEGER NOT NULL,
-    earlier INTEGER NOT NULL,
-    proven_at INTEGER NOT NULL,
-    PRIMARY KEY (q, author)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE claim_past (
     q INTEGER NOT NULL,
@@ -94,10 +85,33 @@ CREATE TABLE claim_received (
 ) STRICT, WITHOUT ROWID
 """
 
+_LEFT: Final = """
+CREATE TABLE IF NOT EXISTS claim_left (q, author, created_at, id, size, earlier, proven_at);
+ALTER TABLE claim_left RENAME TO claim_left_before;
+CREATE TABLE claim_left (
+    q INTEGER NOT NULL,
+    r INTEGER NOT NULL,
+    author BLOB NOT NULL,
+    created_at INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    size INTEGER NOT NULL,
+    earlier INTEGER NOT NULL,
+    proven_at INTEGER NOT NULL,
+    PRIMARY KEY (q, r, author)
+) STRICT, WITHOUT ROWID;
+INSERT INTO claim_left SELECT q, 0, author, created_at, id, size, earlier, proven_at
+ FROM claim_left_before;
+DROP TABLE claim_left_before
+"""
+
 CHANGES: Final = Schema("nostr_tally.changes", partial(run_script, script=_TABLES))
 RECEIVED: Final = Schema("nostr_tally.received", partial(run_script, script=_RECEIVED))
 """A table of an older file does not have the relays, so nobody knows of which watch its rows are.
 """
+
+LEFT: Final = Schema("nostr_tally.left", partial(run_script, script=_LEFT))
+"""Rows of an older file do not have their relays: they are of relay 0, and so of no watch. Once a
+relay gives the same list, its row has the time of the older one."""
 
 TABLES: Final = ("claim_change", "claim_received", "claim_left", "claim_past")
 
@@ -248,19 +262,23 @@ def note_received(
         )
 
 
-def leave(conn: sqlite3.Connection, q: int, departures: Iterable[Departure]) -> None:
-    """Store newer lists that no longer match; of each author the newest, and at most MOST_LEFT."""
+def leave(conn: sqlite3.Connection, q: int, r: int, departures: Iterable[Departure]) -> None:
+    """Store newer lists of a relay that no longer match: of each author the newest, and at most
+    MOST_LEFT."""
     sql = (
-        "INSERT INTO claim_left VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
+        "INSERT INTO claim_left VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ifnull((SELECT proven_at"
+        " FROM claim_left WHERE q = ?1 AND r = 0 AND author = ?3 AND id = ?5), ?8))"
+        " ON CONFLICT DO UPDATE SET"
         " created_at = excluded.created_at, id = excluded.id, size = excluded.size,"
         " earlier = excluded.earlier, proven_at = excluded.proven_at"
         " WHERE excluded.created_at > claim_left.created_at"
     )
-    conn.executemany(sql, [(q, *one) for one in departures])
+    conn.executemany(sql, [(q, r, *one) for one in departures])
     conn.execute(
-        "DELETE FROM claim_left WHERE q = ?1 AND author IN (SELECT author FROM claim_left"
-        " WHERE q = ?1 ORDER BY proven_at DESC, author LIMIT -1 OFFSET ?2)",
-        (q, MOST_LEFT),
+        "DELETE FROM claim_left WHERE q = ?1 AND r = ?2 AND author IN (SELECT author"
+        " FROM claim_left WHERE q = ?1 AND r = ?2 ORDER BY proven_at DESC, author"
+        " LIMIT -1 OFFSET ?3)",
+        (q, r, MOST_LEFT),
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from nostr_client.count.merge import Proven
+from nostr_client.count.merge.drift import UNSEEN_RATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -69,9 +70,6 @@ MOST_HOLES: Final = 100
 SLOWER: Final = 4
 """Factor by which a reading confirmed by the relay's own count is repeated later: the count shows
 removals."""
-
-PRIOR_GONE: Final = 0.01 / DAY
-"""Share of events that vanish in a second, before a relay has shown it: one in a hundred a day."""
 
 
 VOID: Final = -1
@@ -295,7 +293,7 @@ class Drift(NamedTuple):
         if unseen <= 0:
             return cls(1 / held, mark.missed)
         # One event and the exposure at which the prior expects one: it fades as evidence comes in.
-        exposure = mark.exposure + 1 / PRIOR_GONE
+        exposure = mark.exposure + 1 / UNSEEN_RATE
         gone = (mark.gone + 1) / exposure * unseen
         return cls(min(gone / held, 1.0), mark.gone + 1)
 

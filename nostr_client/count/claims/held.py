@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _END: Final = 2**63 - 1
 _KEY: Final = 32
-"""Bytes of a public key."""
+"""Bytes of a public key, and of an event id."""
 _WINDOW: Final = "q = ? AND r = ? AND created_at BETWEEN ? AND ?"
 _DELETE: Final = "DELETE FROM claim_event WHERE q = ? AND r = ? AND created_at = ? AND id = ?"
 _PLAIN: Final = ("created_at", "id", "author", "amount")
@@ -40,6 +40,11 @@ _INSERT_RECEIPT: Final = (
     " (q, r, created_at, id, author, amount, seen_at, label, signer, receiver)"
     f" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?){_FOUND_AGAIN}"
 )
+_MEMBERS: Final = (
+    "SELECT CAST(group_concat(id || author, '') AS BLOB) FROM claim_event"
+    " WHERE q = ? AND r = ? AND amount <> ?"
+)
+"""Ids and authors as one value: for each row of an answer, a thread waits for the others."""
 _decode: Final = msgspec.json.Decoder(ReadCoverage).decode
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -198,9 +203,10 @@ class HeldRows:
         return retracted_by(self._conn, *self._key, oldest)
 
     def ids_and_authors(self) -> tuple[frozenset[bytes], frozenset[bytes]]:
-        sql = "SELECT id, author FROM claim_event WHERE q = ? AND r = ? AND amount <> ?"
-        rows = self._conn.execute(sql, (*self._key, VOID)).fetchall()
-        ids, authors = zip(*rows, strict=True) if rows else ((), ())
+        row = self._one(_MEMBERS, *self._key, VOID)
+        members: bytes = (row and row[0]) or b""
+        ids = (members[at : at + _KEY] for at in range(0, len(members), 2 * _KEY))
+        authors = (members[at : at + _KEY] for at in range(_KEY, len(members), 2 * _KEY))
         return frozenset(ids), frozenset(authors)
 
     def unseen(self, now: int) -> float:

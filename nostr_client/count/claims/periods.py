@@ -9,10 +9,11 @@ a connection, in the caller's transaction. Times are Unix seconds.
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from nostr_client.count.claims.changes import KEEP_S
 from nostr_client.store.migrate import Schema, run_script
@@ -48,17 +49,25 @@ CREATE TABLE claim_period (
 PERIODS: Final = Schema("nostr_tally.periods", partial(run_script, script=_TABLE))
 TABLES: Final = ("claim_period",)
 
+_LAST: Final = (
+    "(SELECT max(coalesce(answered_at, asked_at)) FROM claim c WHERE c.q = p.q AND c.r = p.r)"
+)
+"""When a relay was last asked: the claims say it, and the newest row is not written each time."""
 _NEWEST: Final = (
-    "SELECT begun_at, last_at, answers, registers FROM claim_period"
-    " WHERE q = ? AND r = ? ORDER BY begun_at DESC LIMIT 1"
+    f"SELECT r, begun_at, max(last_at, ifnull({_LAST}, 0)), answers, registers"
+    " FROM json_each(?2) wanted JOIN claim_period p ON p.q = ?1 AND p.r = wanted.value"
+    " AND begun_at = (SELECT max(begun_at) FROM claim_period WHERE q = ?1 AND r = wanted.value)"
 )
 _SURPLUS: Final = (
     "DELETE FROM claim_period WHERE q = ?1 AND r = ?2 AND (last_at < ?3 OR begun_at <="
     " (SELECT begun_at FROM claim_period WHERE q = ?1 AND r = ?2"
     " ORDER BY begun_at DESC LIMIT 1 OFFSET ?4))"
 )
+_END: Final = (
+    "UPDATE claim_period SET last_at = ?, registers = ? WHERE q = ? AND r = ? AND begun_at = ?"
+)
 _ROWS: Final = (
-    "SELECT url, begun_at, last_at, answers, registers FROM claim_period"
+    f"SELECT url, begun_at, last_at, answers, registers, {_LAST} FROM claim_period p"
     " JOIN claim_query USING (q) JOIN claim_relay USING (r) WHERE key = ?"
     " ORDER BY url, begun_at DESC"
 )
@@ -85,35 +94,35 @@ class _Period(NamedTuple):
     registers: bytes | None
 
 
-def note_periods(conn: sqlite3.Connection, q: int, claims: Iterable[tuple[int, Claim]]) -> None:
-    """Store how relays answered to a query, with their numbers.
+def note_periods(conn: sqlite3.Connection, q: int, claims: Sequence[tuple[int, Claim]]) -> None:
+    """Store how relays answered to a query, with their numbers; call it before the claims are.
 
     An answer without registers leaves those of before. Registers of a reading that is not complete
     are no others: reading on raises them.
     """
+    wanted = json.dumps([r for r, _ in claims])
+    newest = {r: _Period(*row) for r, *row in conn.execute(_NEWEST, (q, wanted))}
     for r, claim in claims:
-        at = claim.answered_at or claim.asked_at
-        if at is not None:
-            is_whole = claim.reading is None or claim.reading.complete
-            _note(conn, q, r, at, claim.status.value == "ok", claim.registers if is_whole else None)
+        at, last = claim.answered_at or claim.asked_at, newest.get(r)
+        if at is None:
+            continue
+        is_whole = claim.reading is None or claim.reading.complete
+        registers = claim.registers if is_whole else None
+        registers = registers or (None if last is None else last.registers)
+        answers = claim.status.value == "ok"
+        if last is None or (bool(last.answers), last.registers) != (answers, registers):
+            _begin(conn, q, r, _Period(at, at, answers, registers), last)
 
 
-def _note(
-    conn: sqlite3.Connection, q: int, r: int, at: float, answers: bool, registers: bytes | None
-) -> None:
-    row = conn.execute(_NEWEST, (q, r)).fetchone()
-    last = None if row is None else _Period(*row)
-    registers = registers or (None if last is None else last.registers)
-    if last is not None and (bool(last.answers), last.registers) == (answers, registers):
-        sql = "UPDATE claim_period SET last_at = ? WHERE q = ? AND r = ? AND begun_at = ?"
-        conn.execute(sql, (max(at, last.last_at), q, r, last.begun_at))
-        return
+def _begin(conn: sqlite3.Connection, q: int, r: int, period: _Period, last: _Period | None) -> None:
+    """Insert a row, and end the row before it."""
+    at = period.begun_at
     if last is not None:
         at = max(at, last.begun_at + _APART_S)
-        sql = "UPDATE claim_period SET registers = ? WHERE q = ? AND r = ? AND begun_at = ?"
-        conn.execute(sql, (_difference(last.registers, registers), q, r, last.begun_at))
+        changed = _difference(last.registers, period.registers)
+        conn.execute(_END, (last.last_at, changed, q, r, last.begun_at))
     sql = "INSERT INTO claim_period VALUES (?, ?, ?, ?, ?, ?)"
-    conn.execute(sql, (q, r, at, at, answers, registers))
+    conn.execute(sql, (q, r, at, at, period.answers, period.registers))
     conn.execute(_SURPLUS, (q, r, at - KEEP_S, MOST_PERIODS))
 
 
@@ -138,8 +147,16 @@ def _earlier(after: bytes | None, difference: bytes | None) -> bytes | None:
 def standings(conn: sqlite3.Connection, key: str, at: float) -> dict[str, Standing]:
     """Return what relays showed at a time for a question, by URL, as far as the store knows."""
     rows = groupby(conn.execute(_ROWS, (key,)), key=itemgetter(0))
-    found = {url: _standing([_Period(*row[1:]) for row in mine], at) for url, mine in rows}
+    found = {url: _standing(_periods(mine), at) for url, mine in rows}
     return {url: one for url, one in found.items() if one is not None}
+
+
+def _periods(rows: Iterable[tuple[Any, ...]]) -> list[_Period]:
+    """Return the rows of one relay, newest first; the newest one lasts until the newest claim."""
+    found = [(_Period(*row), said) for _, *row, said in rows]
+    newest, said = found[0]
+    lasting = newest._replace(last_at=max(newest.last_at, said or 0.0))
+    return [lasting, *(one for one, _ in found[1:])]
 
 
 def _standing(newest_first: Sequence[_Period], at: float) -> Standing | None:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
+ROUND_S: Final = 60
+"""Seconds in which a reading is of now: nothing is thought to go within a round."""
+
 _encode: Final = msgspec.json.Encoder().encode
 _COLUMNS: Final = (
     "name",
@@ -114,13 +117,13 @@ def remember(
 
     `new_day`: the relays whose answers of long ago are removed, once a day.
     """
+    note_periods(conn, q, claims)
     _end_earlier(conn, q, [r for r, claim in claims if is_answer(claim)])
     conn.executemany(_UPSERT, [(q, r, is_answer(claim), *_row(claim)) for r, claim in claims])
     packed = [(q, r, pack(members)) for r, claim in claims if (members := _members(claim))]
     if packed:
         conn.executemany("INSERT OR REPLACE INTO claim_members VALUES (?, ?, ?)", packed)
     note_answers(conn, q, claims, new_day)
-    note_periods(conn, q, claims)
 
 
 def _end_earlier(conn: sqlite3.Connection, q: int, answered: Sequence[int]) -> None:
@@ -221,7 +224,9 @@ def _with_held(
     """Return a claim by events with the known events; registers and mark are the newest after a
     crash too."""
     held = held_rows(conn, q, r, asked)
-    reading = reading_of(held, now, sums=asked.sums)
+    is_of_now = claim.asked_at is not None and claim.asked_at >= now - ROUND_S
+    at = held.mark.last_read if is_of_now else None
+    reading = reading_of(held, now if at is None else min(at, now), sums=asked.sums)
     return msgspec.structs.replace(
         claim,
         registers=held.registers(),

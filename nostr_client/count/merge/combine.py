@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from nostr_client.count.merge.values import Figure
 
 LEFT_OUT = "left out of the number"
-ITS_WORD = "count: this relay's word, which nothing else confirms"
+ITS_WORD = "count: only this relay says it, and nothing confirms it"
 
 
 def merge_claims(

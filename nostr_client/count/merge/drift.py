@@ -8,12 +8,27 @@ can receive any number of old events at once.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from nostr_client.count.merge.values import Reading
+    from nostr_client.count.merge.values import Claim, Reading
+
+
+UNSEEN_RATE: Final = 0.01 / 86_400
+"""Share of events that vanish in a second, before a relay has shown it: one in a hundred a day."""
+
+
+def share_since(at: float, claims: Iterable[Claim]) -> float:
+    """Return the share of what was proven at a time that may be gone by the newest answer."""
+    now = max((claim.asked_at or 0.0 for claim in claims), default=0.0)
+    return min(max(now - at, 0.0) * UNSEEN_RATE, 1.0)
+
+
+def at_most(expected: float) -> int:
+    """Return how many of an expected number there may be, 97 times in 100."""
+    return _upper(expected, 1)
 
 
 def gone_at_most(readings: Sequence[Reading], part: Callable[[Reading], frozenset[bytes]]) -> int:

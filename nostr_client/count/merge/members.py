@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from nostr_client.count.merge.drift import gone_at_most
+from nostr_client.count.merge.drift import at_most, gone_at_most, share_since
 from nostr_client.count.merge.values import Figure, Proven
 
 if TYPE_CHECKING:
@@ -79,9 +79,10 @@ def members(sources: Sequence[ListedClaim]) -> DistinctEvents:
         named=named,
         proven=counted,
         gone=gone_at_most(readings, _events),
-        deleted=sum(_perhaps_deleted(s, counted) for s in sources if by_ids and s.claim.answered),
+        deleted=sum(_perhaps_deleted(s, counted) for s in sources if by_ids and s.claim.answered)
+        + _deleted_since(sources, counted),
         current=all(reading.proven is Proven.MEMBERS for reading in readings)
-        and not any(source.claim.stands_in for source in sources),
+        and not any(source.claim.stands_in or source.claim.retracted.earlier for source in sources),
         named_only=any(map(_names_only, sources)),
     )
 
@@ -109,11 +110,18 @@ def _perhaps_deleted(source: ListedClaim, proven: frozenset[bytes]) -> int:
     if held is None:
         return 0
     lacking = proven - held
-    asked = len(lacking & (source.claim.retracted.asked or frozenset()))
+    asked = len(lacking & source.claim.retracted.all_asked)
     unasked = len(lacking) - asked
     if unasked <= 0 or asked == 0:
         return unasked
     return min(unasked, math.ceil(_UNSEEN * unasked / asked))
+
+
+def _deleted_since(sources: Sequence[ListedClaim], proven: frozenset[bytes]) -> int:
+    """Return how many proven ids may have been deleted since relays were asked earlier."""
+    claims = [source.claim for source in sources if source.claim.answered]
+    known = [one.retracted for one in claims if one.retracted.earlier]
+    return at_most(sum(len(k.earlier & proven) * share_since(k.earlier_at, claims) for k in known))
 
 
 def _held(source: ListedClaim) -> frozenset[bytes] | None:

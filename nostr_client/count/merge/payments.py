@@ -46,4 +46,4 @@ def _without(claim: Claim, again: set[bytes]) -> Claim:
     claim = msgspec.structs.replace(
         claim, retracted=msgspec.structs.replace(claim.retracted, ids=ids)
     )
-    return claim.warned(f"zaps: {number} of payments that other receipts claim, counted once")
+    return claim.warned(f"zaps: {number} of payments that other receipts claim: each counts once")

@@ -19,7 +19,7 @@ from nostr_client.count.trust import TrustPolicy
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 
-    from nostr_client.count.merge.values import Claim, Reading
+    from nostr_client.count.merge.values import Claim, Reading, Retracted
 
 MOST_MERGES: Final = 4_096
 """Merges that are remembered, some 3 kB each: one of each of 4,000 watches."""
@@ -91,10 +91,14 @@ def _with_claims(
     return msgspec.structs.replace(merged, claims=warned)
 
 
+def _names_events(retracted: Retracted) -> bool:
+    return bool(retracted.lists or retracted.asked or retracted.earlier or retracted.suspects)
+
+
 def _evidence(claim: Claim) -> Hashable | None:
     """Return what merging reads of a claim; None if that is more than a number and its members."""
     retracted = claim.retracted
-    if claim.listing is not None or retracted.lists or retracted.asked or retracted.suspects:
+    if claim.listing is not None or _names_events(retracted):
         return None
     read = None if claim.reading is None else _members(claim.reading)
     if claim.reading is not None and read is None:

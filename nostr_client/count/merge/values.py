@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from nostr_client.codecs.display import moment
 from nostr_client.count.figures import ClaimSummary
 from nostr_client.count.figures import Figure as Figure
 
@@ -20,7 +21,8 @@ class ClaimStatus(StrEnum):
     REFUSED = "refused"
     """The relay refused the request."""
     HELD_BACK = "held_back"
-    """The client's own budget for the relay was spent, so the client did not ask."""
+    """The client did not ask, because its own budget for the relay was spent, or its settings deny
+    the relay."""
     AUTH_REQUIRED = "auth_required"
     """The relay requires AUTH (NIP-42)."""
     UNSUPPORTED = "unsupported"
@@ -124,24 +126,45 @@ class Retracted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     `ids` do not count: their author deleted them (kind 5 of NIP-09), or a newer version replaced
     them. `lists` do not count either: lists by id, with their author, whose newer list no longer
     matches the question. `asked` is what other relays have and this relay was asked about: ids if
-    deletions are requested, authors if newest lists are; None if it was not asked. `looked_for`:
-    the relay was asked for the deletions of all its own events. `suspects`:
-    authors of whom a relay has a list that does not match; whether it is the newest is not proven.
+    deletions are requested, authors if newest lists are; None if it was not asked. `unasked_why`:
+    why newest lists are missing in `asked`, with the relay; "" if none is. `earlier`: what it did
+    not answer about now and did in an earlier round, since `earlier_at`, Unix seconds.
+    `looked_for`: the relay was asked for the deletions of all its own events. `suspects`: authors
+    of whom a relay has a list that does not match; whether it is the newest is not proven.
     """
 
     ids: frozenset[bytes] = frozenset()
     lists: Mapping[bytes, bytes] = {}
     asked: frozenset[bytes] | None = None
+    earlier: frozenset[bytes] = frozenset()
+    earlier_at: float = 0.0
     looked_for: bool = False
     suspects: frozenset[bytes] = frozenset()
+    unasked_why: str = ""
 
     @property
     def all_ids(self) -> frozenset[bytes]:
         """The ids of events and lists that do not count."""
         return self.ids.union(self.lists)
 
+    @property
+    def all_asked(self) -> frozenset[bytes]:
+        """What the relay was asked about in any round."""
+        return self.earlier.union(self.asked or ())
+
 
 NOTHING_RETRACTED = Retracted()
+
+
+def asked_earlier(claim: Claim | None, what: frozenset[bytes]) -> dict[str, Any]:
+    """Return the fields `earlier` and `earlier_at` of `Retracted`: of what a relay did not answer
+    about now, the part about which its earlier claim has an answer."""
+    if claim is None or not (known := what & claim.retracted.all_asked):
+        return {}
+    since = claim.asked_at or 0.0
+    if known & claim.retracted.earlier:
+        since = claim.retracted.earlier_at
+    return {"earlier": known, "earlier_at": since}
 
 
 class Claim(ClaimSummary, frozen=True, kw_only=True, gc=False):
@@ -186,6 +209,21 @@ class Claim(ClaimSummary, frozen=True, kw_only=True, gc=False):
         how = "" if self.method is None else f" {self.method}"
         return f"<Claim {self.relay} {self.status}{how} count={self.count}>"
 
+    @property
+    def note(self) -> str | None:
+        """A text that says when all events were last read; None if that was now, or none were read.
+
+        It is no warning: until they are all read again, the number is at least theirs.
+        """
+        reading = self.reading
+        if reading is None or not reading.complete or reading.proven is Proven.MEMBERS:
+            return None
+        when = "earlier"
+        if reading.whole_at is not None:
+            when = moment(reading.whole_at, "%Y-%m-%d %H:%M UTC")
+        agrees = ", and its count agrees" if reading.proven is Proven.NUMBER else ""
+        return f"all of its events were read {when}, since then only new ones{agrees}"
+
     def warned(self, *warnings: str) -> Claim:
         """Return a copy with these warnings added. The copy has each warning once."""
         fresh = tuple(w for w in dict.fromkeys(warnings) if w not in self.warnings)
@@ -208,6 +246,7 @@ class Claim(ClaimSummary, frozen=True, kw_only=True, gc=False):
             "answered_at": self.answered_at,
             "latency_ms": self.latency_ms,
             "warnings": list(self.warnings),
+            "note": self.note,
         }
 
 

@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from nostr_client import hll
-from nostr_client.codecs.display import roughly
+from nostr_client.codecs.display import plural, roughly
 from nostr_client.count import trust
 from nostr_client.count.merge import sketches
 from nostr_client.count.merge.better import disagreeing
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from nostr_client.count.merge.values import Claim
 
-NOT_JUDGED: Final = "ids: no sample of them came, so nothing confirms them"
+NOT_JUDGED: Final = "ids: it sent no sample of their events, so nothing confirms that they exist"
 
 
 def weigh(
@@ -95,7 +95,7 @@ def _compare(judged: list[TestedClaim], *, drop: bool) -> None:
     for index, gap in disagreeing(terms, robust=robust).items():
         one = judged[places[index]]
         side = f"{abs(gap):.0%} {'more' if gap > 0 else 'less'}"
-        text = f"count: {one.claim.count}, {side} than the other relays and its registers confirm"
+        text = f"count: {one.claim.count:,}, {side} than its registers and the other relays show"
         judged[places[index]] = one.doubted(text, drop=drop)
 
 
@@ -111,7 +111,7 @@ def _registers_verdict(
     gain = core.gain(claim.registers)
     if gain <= MAX_GAIN:
         return odd, mined
-    text = f"hll: alone adds {gain:.0%} to what the majority of relays hold"
+    text = f"hll: it alone adds {gain:.0%} to the people of most relays: more, or made up"
     return ((*odd, text), mined) if core.saturated else (odd, (*mined, text))
 
 
@@ -145,7 +145,8 @@ def _listing_verdict(claim: Claim) -> tuple[str, ...]:
         return ()
     checked = claim.listing.failed + len(claim.listing.verified)
     return (
-        f"ids: {claim.listing.failed} of {checked} that were fetched have no event behind them",
+        f"ids: {claim.listing.failed} of {plural(checked, 'id')} that were checked have no event"
+        " behind them",
     )
 
 
@@ -179,14 +180,14 @@ def _count_verdict(
     if verdict is None and claim.count > LEAST_OUTLANDISH:
         verdict = _outlandish(claim.count, claims, claim)
     if verdict is not None:
-        yield f"count: {claim.count} {verdict}"
+        yield f"count: {claim.count:,} {verdict}"
 
 
 def _people_verdict(claim: Claim, _: Sequence[Claim], core: LowerMajority | None) -> str | None:
     limit = (1 + MAX_GAIN) * max(core.estimate, 50) if core and core.saturated else math.inf
     if core is None or (claim.count or 0) <= limit:
         return None
-    return f"against {roughly(core.estimate)} on the other relays"
+    return f"people, but the other relays have {roughly(core.estimate)}"
 
 
 def _events_verdict(
@@ -197,13 +198,13 @@ def _events_verdict(
         people = sketches.estimate(claim.registers)
     if people is None or not too_many_events(claim.count or 0, people, _ratios(claims, claim)):
         return None
-    return f"events, far from other relays; its authors are {roughly(people)}"
+    return f"events, far from other relays for authors who are {roughly(people)}"
 
 
 def _outlandish(count: int, claims: Sequence[Claim], claim: Claim) -> str | None:
     others = [_shown(one) for one in claims if one is not claim and one.answered]
     known = [number for number in others if number is not None]
-    return f"against at most {max(known)} elsewhere" if is_outlandish(count, known) else None
+    return f"where other relays say at most {max(known):,}" if is_outlandish(count, known) else None
 
 
 def _shown(claim: Claim) -> int | None:

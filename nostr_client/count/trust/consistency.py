@@ -63,7 +63,7 @@ def count_consistency(
     z = _z(count, estimate)
     if _contradiction(count, clean(registers), z, one_per_author):
         what = "people" if one_per_author else "events"
-        text = f"count: {count} {what}, but the registers estimate {roughly(estimate)}"
+        text = f"count: {count:,} {what}, but its registers estimate {roughly(estimate)}"
         return Consistency(estimate, z, (text,))
     return Consistency(estimate, z, ())
 

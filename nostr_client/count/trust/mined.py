@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from nostr_client.codecs.display import plural
 from nostr_client.count.trust.shape import binomial_upper
 from nostr_client.hll import M
 from nostr_client.hll.registers import MAX_RANK, clean
@@ -67,8 +68,8 @@ class MinedEstimate(NamedTuple):
         if not self.found:
             return ()
         likely = f"{self.likely:.0f}" if self.likely >= 1 else "none"
-        text = f"hll: {self.above} registers above {self.rank}, {likely} expected"
-        return (f"{text}: keys mined for their zero bits, each counted once",)
+        text = f"hll: {plural(self.above, 'register')} above {self.rank}, {likely} expected"
+        return (f"{text}: keys mined to raise the number, so each of them counts once",)
 
 
 def mined(registers: bytes | bytearray) -> MinedEstimate:

@@ -65,6 +65,7 @@ MAX_TAIL_P = 1e-4
 MAX_HISTOGRAM_P = 1e-5
 """Chance of a histogram this far off below which a sketch is flagged."""
 
+_FULL = "hll: nearly all registers are full, as no real people fill them"
 _UNCENSORED = 3 * M // 4 - 1
 _FEWEST_EXPECTED = 5.0  # below, the chi-square approximation of a bin is no good
 
@@ -101,7 +102,7 @@ def shape(registers: bytes | bytearray) -> SketchShape:
         counts[rank] += 1
     n = _robust_estimate(counts)
     if math.isinf(n):
-        return SketchShape(n, 0.0, MAX_RANK, 0.0, ("hll: nearly all registers are full",))
+        return SketchShape(n, 0.0, MAX_RANK, 0.0, (_FULL,))
     tail_p, tail_rank = _tail(counts, n / M)
     histogram_p = _histogram(counts, n / M)
     return SketchShape(
@@ -126,9 +127,11 @@ def likely_below(registers: bytes | bytearray, people: float, cut: int) -> float
 def _reasons(tail_p: float, tail_rank: int, histogram_p: float) -> list[str]:
     reasons = []
     if tail_p < MAX_TAIL_P:
-        reasons.append(f"hll: too many registers above {tail_rank} (p = {tail_p:.1g})")
+        chance = f"chance {tail_p:.1g}"
+        reasons.append(f"hll: too many registers above {tail_rank} for real people ({chance})")
     if histogram_p < MAX_HISTOGRAM_P:
-        reasons.append(f"hll: the registers are not those of random keys (p = {histogram_p:.1g})")
+        chance = f"chance {histogram_p:.1g}"
+        reasons.append(f"hll: its registers are not those of real people ({chance})")
     return reasons
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from nostr_client.codecs.display import plural
 from nostr_client.counters import rules
 from nostr_client.counters.config import SourceConfig, StreamConfig, TransformConfig
 from nostr_client.counters.subjects import check_patterns, is_subject
@@ -151,8 +152,9 @@ def full_note(entry: Entry) -> str | None:
     used = fullness(entry)
     if used < FULL:
         return None
-    entries = sum(len(subjects) for subjects in entry.sources.values())
+    number = sum(len(subjects) for subjects in entry.sources.values())
+    entries = plural(number, "entry", "entries")
     return (
-        f"the source map of {entry.subject} holds {entries:,} entries and {used:.0%} of 64 KB,"
+        f"the source map of {entry.subject} holds {entries} and {used:.0%} of 64 KB,"
         " where its source stalls: sum up groups of agents in tiers before that"
     )

@@ -342,7 +342,7 @@ QUERIES: Final = {
     ),
     "zapped": (
         "Who was paid, as receipts claim",
-        "SELECT z.receiver, a.name, sum(z.msats) / 1000 AS sats, count(*) AS receipts FROM zaps z"
+        "SELECT z.receiver, a.name, sum(z.msats) / 1000.0 AS sats, count(*) AS receipts FROM zaps z"
         " LEFT JOIN authors a ON a.pubkey = z.receiver"
         " GROUP BY z.receiver ORDER BY sats DESC LIMIT 100",
     ),

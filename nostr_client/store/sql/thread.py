@@ -52,8 +52,9 @@ class SqlThread:
         Ctrl-C interrupts the connection and is raised again. If the work has not ended some seconds
         after `seconds`, this raises StoreError; the work may end the time itself, sooner.
         """
-        threading.Thread(target=self._run, args=(work,), name="sql", daemon=True).start()
+        thread = threading.Thread(target=self._run, args=(work,), name="sql", daemon=True)
         try:
+            thread.start()  # Ctrl-C may come here already, when the work runs
             self._wait(seconds)
         except BaseException:
             self._interrupt()

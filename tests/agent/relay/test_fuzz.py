@@ -28,7 +28,7 @@ from nostr_client.store.sqlite import SqliteStore
 from tests.agent.relay.hostile import FRAMES, LIST_OF_2_TO_THE_60
 from tests.agent.relay.kit import frame
 from tests.agent.relay.wire import Wire, core_over, wired
-from tests.conftest import load_cases, missing
+from tests.conftest import load_cases, missing_shared
 
 if TYPE_CHECKING:
     from agent.relay.core import RelayCore
@@ -145,7 +145,7 @@ def corpus() -> list[str]:
 async def test_every_input_of_the_shared_cases() -> None:
     texts = corpus()
     if not texts:
-        missing("the cases of the shared folder")
+        missing_shared("data/cases.json")
     await attack(list(texts))
 
 

@@ -83,12 +83,12 @@ async def test_a_large_answer_is_the_same_however_it_is_read(tmp_path: Path) -> 
 
 
 async def test_live_events_for_those_behind_stop_where_all_together_have_too_much() -> None:
-    waiting = OutboxBudget(most=100)
-    first, second = Outbox(80, 10, waiting), Outbox(80, 10, waiting)
+    waiting = OutboxBudget(most=200)
+    first, second = Outbox(160, 60, waiting), Outbox(160, 60, waiting)
     assert first.put(b"x" * 60)
     assert second.put(b"x" * 60)
     assert not second.put(b"x")
-    assert Outbox(80, 10, waiting).put(b"x")
+    assert Outbox(160, 60, waiting).put(b"x")
     assert first.take() == [b"x" * 60]
     assert waiting.is_over
     first.close()

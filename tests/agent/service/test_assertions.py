@@ -15,13 +15,13 @@ from agent.config import InvalidConfig, parse
 from agent.config.model import AssertionsSection, IdentitySection
 from agent.service.secrets import make_card_signer, make_signer
 from nostr_client.cli.app import cli
-from nostr_client.codecs.event import EventTemplate
-from nostr_client.codecs.keys import KeySigner, VerifiedEvent
+from nostr_client.codecs.keys import KeySigner
 from nostr_client.options import ConnectionOptions
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.watch import Watch
 from tests.agent.service.kit import an_agent, config_text, eventually
-from tests.faulty_relay import Behaviour, FaultyRelay, Peer
+from tests.cards import ME, PROVIDER, Takes, cards, key_file, made, sent
+from tests.faulty_relay import FaultyRelay
 from tests.nats_cluster import free_ports
 from tests.running import start
 
@@ -30,14 +30,10 @@ if TYPE_CHECKING:
 
     from agent.api import schema
     from tests.agent.service.kit import Running
+    from tests.faulty_relay import Peer
 
-ME, PROVIDER, IDENTITY = (KeySigner(bytes([n]) * 32) for n in (1, 3, 4))
+IDENTITY = KeySigner(bytes([4]) * 32)
 FANS = [KeySigner(bytes([n]) * 32) for n in range(20, 25)]
-AT = 1_700_000_000
-
-
-def made(signer: KeySigner, kind: int, *tags: tuple[str, ...], at: int = AT) -> VerifiedEvent:
-    return signer.sign_now(EventTemplate(kind=kind, tags=tags, created_at=at))
 
 
 NOTE = made(ME, 1)
@@ -50,8 +46,7 @@ async def folder(tmp_path: Path) -> Path:
     async with await SqliteStore.open(tmp_path / "store.db") as opened:
         await opened.save([NOTE, MINE, *LISTS])
     for name, signer in (("cards.key", PROVIDER), ("identity.key", IDENTITY)):
-        (tmp_path / name).write_text(signer.nsec())
-        (tmp_path / name).chmod(0o600)
+        key_file(tmp_path / name, signer)
     return tmp_path
 
 
@@ -63,19 +58,6 @@ key_file = "{folder / "identity.key"}"
 key_file = "{folder / key}"
 {more}
 """
-
-
-class Takes(Behaviour):
-    """Takes `most` events, refuses as `refuses` says, and answers nothing after that."""
-
-    def __init__(self, refuses: str = "", most: int = 1_000_000) -> None:
-        self.refuses = refuses
-        self.left = most
-
-    async def on_event(self, peer: Peer, message: list[Any]) -> None:
-        self.left -= 1
-        if self.left >= 0:
-            await peer.send("OK", message[1]["id"], not self.refuses, self.refuses)
 
 
 @pytest.mark.parametrize("whose", ["cards", "identity"])
@@ -112,25 +94,18 @@ def is_running(pid: int) -> bool:
         return False
 
 
-def sent(relay: FaultyRelay) -> list[dict[str, Any]]:
-    return [message[1] for message in relay.received if message[0] == "EVENT"]
-
-
-def cards(relay: FaultyRelay) -> list[dict[str, Any]]:
-    return [one for one in sent(relay) if one["kind"] in (30382, 30383)]
-
-
 def tags(card: Mapping[str, Any], name: str) -> list[list[str]]:
     return [tag[1:] for tag in card["tags"] if tag[0] == name]
 
 
 async def ran(agent: Running) -> schema.Assertions:
-    """The result of one more run."""
+    """The result of one more run, which begins after this."""
     before = (await agent.client.assertions()).ran_at
     await agent.client.run_assertions()
 
     async def done() -> bool:
-        return (await agent.client.assertions()).ran_at != before
+        found = await agent.client.assertions()
+        return not found.running and found.ran_at != before
 
     await eventually(done)
     return await agent.client.assertions()

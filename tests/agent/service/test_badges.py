@@ -14,6 +14,7 @@ from agent.api.server import BADGES_PER_SECOND
 from nostr_client.count.merge import Figure
 from nostr_client.watch.definition import Watch
 from tests.agent.service.kit import an_agent
+from tests.agent.states import watch_state
 from tests.conftest import require_tool
 from tests.faulty_relay import FaultyRelay
 from tests.tui.chromium import browsing
@@ -35,11 +36,6 @@ target = "{TARGET}"
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def state(figure: Figure | None, name: str = "w") -> WatchState:
-    spec = Watch(name=name, query="followers", target=TARGET)
-    return WatchState(spec=spec, origin="api", figure=figure)
-
-
 @pytest.mark.parametrize(
     ("figure", "words"),
     [
@@ -50,9 +46,9 @@ def state(figure: Figure | None, name: str = "w") -> WatchState:
     ],
 )
 def test_a_badge_says_how_sure_its_number_is(figure: Figure | None, words: str) -> None:
-    shown = ElementTree.fromstring(svg(state(figure)))
+    shown = ElementTree.fromstring(svg(watch_state(figure)))
     assert [one.text for one in shown.iter(f"{SVG}text")] == ["followers", words]
-    endpoint = shields(state(figure))
+    endpoint = shields(watch_state(figure))
     assert (endpoint["schemaVersion"], endpoint["label"], endpoint["message"]) == (
         1,
         "followers",

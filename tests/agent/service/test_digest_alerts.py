@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from agent.alerts import bodies, outbox
-from agent.alerts.bodies import Alert, body_of, text_of
+from agent.alerts import outbox
+from agent.alerts.bodies import DISCORD, Alert, TextLimit, body_of, text_of
 from agent.alerts.conditions import parse_digest_time
 from agent.alerts.dispatcher import AlertDispatcher
 from agent.alerts.outbox import OUTBOX
@@ -252,13 +252,50 @@ def test_a_text_says_no_change_seen_and_what_is_not_known() -> None:
     assert b"<br>" in body_of(Alert("a", found, "08:00", DAY), "matrix").data
 
 
-def test_a_text_fits_into_a_message() -> None:
-    found = digest(*(watch(f"w{n}" + "é" * 60, 2) for n in range(100)))
-    text = text_of(Alert("a", found, "08:00", DAY))
-    assert len(text.encode()) < bodies._DIGEST_BYTES + 100
-    named = sum("registers rose" in line for line in text.splitlines())
-    rest = f"\nand {100 - named} more lines: nostr-client digest --since 0 --format json"
-    assert text.endswith(rest)
+def of_discord(alert: Alert) -> str:
+    return str(json.loads(body_of(alert, "discord").data)["content"])
+
+
+def of_ntfy(alert: Alert) -> str:
+    return body_of(alert, "ntfy").data.decode()
+
+
+@pytest.mark.parametrize(
+    ("shown", "most", "size"),
+    [(of_ntfy, 4_096, lambda text: len(text.encode())), (of_discord, 2_000, len)],
+)
+@pytest.mark.parametrize("sign", ["é", "_", "x"])
+def test_a_text_fits_into_a_message_and_says_what_it_leaves_out(
+    shown: Callable[[Alert], str], most: int, size: Callable[[str], int], sign: str
+) -> None:
+    """A mark of Markdown takes two characters; the line that says it is whole."""
+    found = digest(*(watch(f"w{n}" + sign * 60, 2) for n in range(100)))
+    text = shown(Alert("a", found, "08:00", DAY))
+    assert size(text) <= most
+    lines = text.replace("\\", "").splitlines()
+    named = sum("registers rose" in line for line in lines)
+    assert named > 3
+    rest = f"and {100 - named} more lines: nostr-client digest --since 0 --format json"
+    assert lines[-1] == rest
+    assert [line for line in lines[1:-1] if not line.endswith("registers rose")] == []
+
+
+def test_a_text_of_just_the_largest_size_is_whole() -> None:
+    lines = ["a" * 100] * 3
+    size = len("\n".join(lines))
+    assert TextLimit(size, len).fitting(lines, "c").splitlines() == lines
+    assert TextLimit(size - 1, len).fitting(lines, "c").splitlines() == [
+        *lines[:2],
+        "and 1 more line: c",
+    ]
+    assert TextLimit(60, len).fitting(lines, "c") == "and 3 more lines: c"
+
+
+def test_one_line_that_is_too_long_ends_with_an_ellipsis() -> None:
+    assert TextLimit(5, len).cut("abcde") == "abcde"
+    assert TextLimit(5, len).cut("abcdef") == "abcd…"
+    assert DISCORD.cut("_" * 1_500) == "_" * 999 + "…"
+    assert DISCORD.size(DISCORD.cut("𝄞" * 1_500)) <= 2_000
 
 
 async def test_an_agent_sends_the_digest_that_was_due_while_it_was_off(

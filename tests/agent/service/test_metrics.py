@@ -10,18 +10,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from agent.api import schema
 from agent.service.metrics import MOST_WATCHES, Metrics
 from nostr_client import __version__
-from nostr_client.watch.definition import Watch
 from tests.agent.service.kit import an_agent
+from tests.agent.states import watch_state
 from tests.faulty_relay import FaultyRelay
 from tests.worlds import TARGET, follow
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-def state(name: str, figure: schema.Figure | None, **more: object) -> schema.WatchState:
-    spec = Watch(name=name, query="followers", target=TARGET)
-    return schema.WatchState(spec=spec, origin="api", figure=figure, **more)
 
 
 def samples(text: str) -> dict[tuple[str, str], float]:
@@ -37,9 +32,9 @@ def test_each_watch_has_its_number_and_how_sure_it_is() -> None:
     bound = schema.Figure(value=12, low=10, high=None, exact=False, lower_bound=True)
     exact = schema.Figure(value=3, low=3, high=3, exact=True, lower_bound=False)
     watches = {
-        "a": state("a", bound, answered=2, updated_at=100.0, answered_at=99.5),
-        "b": state("b", exact, answered=1, updated_at=100.0, answered_at=100.0),
-        "c": state("c", None, updated_at=100.0),
+        "a": watch_state(bound, "a", answered=2, updated_at=100.0, answered_at=99.5),
+        "b": watch_state(exact, "b", answered=1, updated_at=100.0, answered_at=100.0),
+        "c": watch_state(None, "c", updated_at=100.0),
     }
     found = samples(Metrics(dict, tuple, lambda: watches, lambda: {"s": 7.5}).text())
     assert found["nostr_agent_watch_value", "a"] == 12
@@ -57,7 +52,7 @@ def test_each_watch_has_its_number_and_how_sure_it_is() -> None:
 
 def test_watches_beyond_the_bound_are_counted() -> None:
     one = schema.Figure(value=1, low=1, high=1, exact=True, lower_bound=False)
-    watches = {f"w{n:05}": state(f"w{n:05}", one) for n in range(MOST_WATCHES + 5)}
+    watches = {f"w{n:05}": watch_state(one, f"w{n:05}") for n in range(MOST_WATCHES + 5)}
     found = samples(Metrics(dict, tuple, lambda: watches).text())
     assert sum(name == "nostr_agent_watch_value" for name, _ in found) == MOST_WATCHES
     assert found["nostr_agent_watches_without_gauges", ""] == 5

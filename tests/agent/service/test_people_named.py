@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from agent.api import schema
 from nostr_client.codecs.event import EventTemplate
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.nip19 import PublicKey
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from agent.api import schema
     from nostr_client.codecs.event import Event
     from tests.agent.service.kit import Running
 
@@ -74,6 +74,42 @@ class Mute(Behaviour):
     async def on_req(self, peer: Peer, message: list[Any]) -> None:
         if message[2].get("kinds") != [0]:
             await super().on_req(peer, message)
+
+
+async def test_a_watch_has_the_person_whom_it_is_about(tmp_path: Path) -> None:
+    """Of a question about an event, its author as the stored event proves."""
+    note, bo = (
+        signer(2).sign_now(EventTemplate(kind=kind, content=text, created_at=9))
+        for kind, text in ((1, "hi"), (0, '{"name":"Bo"}'))
+    )
+    npub = PublicKey(signer(1).pubkey).encode()
+    questions = {
+        "f": ("followers", npub),
+        "r": ("reactions", note.event.id),
+        "n": ("reactions", NOTE),
+    }
+    watches = "".join(
+        f'[[watches]]\nname = "{name}"\nquery = "{query}"\ntarget = "{target}"\n'
+        for name, (query, target) in questions.items()
+    )
+    async with (
+        FaultyRelay(events=[profile(1, "Ann")]) as relay,
+        an_agent(tmp_path, [relay.url], watches) as agent,
+    ):
+        await agent.service.agent.parts.store.save([bo, note])
+        for name in [*questions, *questions]:  # a name comes after the number
+            await looked(agent, name)
+        found = [
+            (await agent.until(lambda one: bool(one.person and one.person.name), name)).person
+            for name in "fr"
+        ]
+        nobody = await agent.until(lambda one: one.updated_at is not None, "n")
+    assert found == [
+        schema.WatchPerson(pubkey=signer(1).pubkey, name="Ann"),
+        schema.WatchPerson(pubkey=signer(2).pubkey, name="Bo"),
+    ]
+    assert nobody.person is None
+    assert set().union(*asked_about(relay)) <= keys(1), "no relay learns of people"
 
 
 async def test_people_have_names_with_the_key_behind_and_no_event_is_kept(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import socket
@@ -18,6 +19,7 @@ from nostr_client.errors import InvalidInput, NetworkError
 from nostr_client.paths import addresses_path, token_path
 from nostr_client.store.connect import WriterLock
 from tests.agent.service.kit import an_agent, config_text
+from tests.commands import COMMANDS
 from tests.rights import secret_file
 
 if TYPE_CHECKING:
@@ -48,6 +50,37 @@ async def test_a_second_agent_leaves_the_file_to_the_first(tmp_path: Path) -> No
         addresses()
     async with an_agent(two) as second:  # what an ended agent had is free again
         assert addresses().api == second.service.api.url
+
+
+async def test_of_several_agents_the_configuration_names_the_one_that_is_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, two = folder(tmp_path, "one"), folder(tmp_path, "two")
+    async with an_agent(one) as first, an_agent(two) as second:
+        for agent, place in ((first, one), (second, two)):
+            listen = agent.service.api.url.removeprefix("http://")
+            free, taken = (f'[api]\nlisten = "{each}"' for each in ("127.0.0.1:0", listen))
+            file = place / "agent.toml"
+            file.write_text(config_text(place, []).replace(free, taken))
+            code = await asyncio.to_thread(run, ["status", "--json", "-c", str(file)])
+            assert code == 0
+            assert json.loads(capsys.readouterr().out)["store"] == str(place / "store.db")
+        file.write_text(config_text(two, []))
+        assert await asyncio.to_thread(run, ["reload", "-c", str(file)]) == 2
+        assert "--api" in capsys.readouterr().err
+        both = ["reload", "-c", str(file), "--api", second.service.api.url]
+        assert await asyncio.to_thread(run, both) == 2
+
+
+def test_every_command_that_asks_an_agent_can_name_it_by_its_configuration() -> None:
+    asking = {
+        name: {option for one in command.params for option in one.opts}
+        for name, command in COMMANDS.items()
+        if name.startswith("nostr-agent ")
+    }
+    found = {name: options for name, options in asking.items() if "--api" in options}
+    assert {"nostr-agent status", "nostr-agent reload", "nostr-agent logs"} <= found.keys()
+    assert all({"--config", "-c", "--token-file"} <= options for options in found.values())
 
 
 async def test_a_file_that_a_killed_agent_left_is_replaced(tmp_path: Path) -> None:

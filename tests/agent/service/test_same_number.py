@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
@@ -14,19 +15,29 @@ from click.testing import CliRunner
 from nostr_client.cli.app import cli
 from nostr_client.client import NostrClient
 from nostr_client.watch import Watch, WatchRepository
-from tests.agent.service.kit import an_agent
+from nostr_client.watch.clock import SystemClock
+from tests.agent.service.kit import an_agent, eventually
+from tests.faults import COUNT_REFUSALS, RefusesCount
 from tests.faulty_relay import FaultyRelay
 from tests.worlds import TARGET, Sketches, follow
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from nostr_client.count.figures import Figure
     from nostr_client.count.result import CountResult
+    from tests.agent.service.kit import Running
+    from tests.faulty_relay import Behaviour
 
 Number = tuple[int | None, int | None, int | None, bool]
 
 POLICIES = ("exclude", "flag", "off", None)
 """None: what whoever asks believes by default, which is `exclude` everywhere."""
+
+
+def plain() -> Behaviour:
+    """A relay that knows no COUNT."""
+    return RefusesCount(COUNT_REFUSALS["notice, rnostr"])
 
 
 class Relays:
@@ -133,3 +144,80 @@ async def test_a_watch_gives_the_same_number_in_sdk_cli_and_agent(
     assert value is not None
     is_near = 0.8 * truth < value < 1.2 * truth
     assert is_near == (policy in ("exclude", None) and not trusts)  # else the liar is believed
+
+
+class Later(SystemClock):
+    """A clock that a test turns forward."""
+
+    def __init__(self) -> None:
+        self.passed = 0.0
+        super().__init__(lambda: time.time() + self.passed)
+
+
+async def pages(agent: Running, folder: Path) -> dict[str, Number]:
+    """The number of a watch, wherever it is shown."""
+    store = str(folder / "store.db")
+    listed = json.loads(await called("watch", "list", "--json", "--store", store))[0]["newest"]
+    shown = json.loads(await called("watch", "show", "me", "--json", "--store", store))
+    digest = json.loads(await called("digest", "--format", "json", "--store", store))
+    state = await agent.client.watch("me")
+    explained = await agent.client.explain("me")
+    told = await agent.client.digest(0)
+    points = (await agent.client.history("me")).points
+    assert state.figure is not None
+    assert explained.figure is not None
+    assert told.watches[0].now is not None
+    return {
+        "list": _of_json(listed),
+        "show": _of_json(shown["counted"]["figure"]),
+        "digest": _of_json(digest["watches"][0]["now"]),
+        "API": _of_figure(state.figure),
+        "relays": _of_figure(explained.figure),
+        "API digest": _of_figure(told.watches[0].now.figure),
+        "history": _of_figure(points[-1].figure),
+    }
+
+
+def _of_figure(figure: Figure) -> Number:
+    return figure.value, figure.low, figure.high, figure.exact
+
+
+async def test_all_pages_say_the_number_of_the_newest_round_however_long_ago_it_was(
+    tmp_path: Path,
+) -> None:
+    clock = Later()
+    events = [follow(n) for n in range(400)]
+    async with FaultyRelay(plain(), events=events) as relay:
+        watch = Watch(name="me", query="followers", target=TARGET, relays=(relay.url,), live=False)
+        async with an_agent(tmp_path, clock=clock) as agent:
+            await agent.client.add_watch(watch)
+            await agent.until(lambda one: one.figure is not None, "me")
+            first = await pages(agent, tmp_path)
+            assert set(first.values()) == {(400, 400, 400, True)}
+            clock.passed = 1_200.0  # before the next round
+            assert await pages(agent, tmp_path) == first
+        clock.passed = 1_500.0
+        async with an_agent(tmp_path, clock=clock) as agent:
+            await agent.until(lambda one: one.figure is not None, "me")
+            assert await pages(agent, tmp_path) == first
+        store = str(tmp_path / "store.db")
+        shown = json.loads(await called("watch", "show", "me", "--json", "--store", store))
+        assert _of_json(shown["counted"]["figure"]) == first["show"]
+
+
+async def test_a_relay_that_is_excluded_changes_the_number_of_all_pages_at_once(
+    tmp_path: Path,
+) -> None:
+    async with Relays() as relays, an_agent(tmp_path) as agent:
+        await agent.client.add_watch(relays.watch(None, excludes=False, trusts=False))
+        await agent.until(lambda one: one.answered == 3, "me")
+        before = await pages(agent, tmp_path)
+        assert len(set(before.values())) == 1
+        await agent.client.change_watch("me", relays.watch(None, excludes=True, trusts=False))
+        value = before["API"][0]
+
+        async def is_other() -> bool:
+            found = set((await pages(agent, tmp_path)).values())
+            return len(found) == 1 and found != {before["API"]} and value is not None
+
+        await eventually(is_other)

@@ -33,7 +33,7 @@ from nostr_client.network.relay_state import Capabilities
 from nostr_client.paths import config_path
 from nostr_client.store.database import Database
 from nostr_client.store.sqlite import SqliteStore
-from nostr_client.watch import WATCHES, repository
+from nostr_client.watch import WATCHES, points
 from nostr_client.watch.definition import Watch
 from tests.agent.service.kit import an_agent, config_text, eventually
 from tests.faulty_relay import FaultyRelay
@@ -389,7 +389,7 @@ async def test_once_does_what_is_due_and_ends(tmp_path: Path) -> None:
         assert await once(config, "") == 0
         assert len([m for m in relay.received if m[0] == "COUNT"]) == asked
         async with await SqliteStore.open(tmp_path / "store.db", migrations=[WATCHES]) as store:
-            kept = await store.database.read(lambda c: repository.points(c, "followers", most=9))
+            kept = await store.database.read(lambda c: points.series(c, "followers", most=9))
         assert {point.value for point in kept} == {3}  # two, where a step of the history ends
     async with an_agent(tmp_path, [relay.url], watch_text()) as agent:
         assert (await agent.client.store()).events == 3

@@ -6,12 +6,15 @@ import asyncio
 import gc
 import resource
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 from agent.service import parts
 from nostr_client.codecs.filters import Filter
+from nostr_client.count import procedure
+from nostr_client.count.merge.repeated import RepeatedMerges
 from nostr_client.options import ConnectionOptions, Options, Timeouts
 from tests.agent.service.kit import Running, an_agent
 from tests.agent.service.soak import DAY, WarpClock, World, config, settle, until_next
@@ -27,6 +30,12 @@ START = 1_750_000_000.0
 NIGHT = 8 * 3600.0
 LEFT_OUT = {"KeySigner", "PrivateKey", "PublicKey", "PublicKeyXOnly", "LogLine", "Statement"}
 """Names of types: keys of the world's own people, the log in memory, SQLite's cached statements."""
+
+
+@pytest.fixture(autouse=True)
+def small_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The largest cache is full after a day, so that what grows later is no cache."""
+    monkeypatch.setattr(procedure, "RepeatedMerges", partial(RepeatedMerges, 20))
 
 
 @pytest.fixture(autouse=True)

@@ -51,7 +51,7 @@ async def test_a_relay_that_fell_silent_is_not_exact_in_list_and_tui(
     ):
         first = await agent.until(is_sure, "w")
         assert first.figure is not None
-        assert format.certainty(first.figure) == ("as said" if name == "hll" else "exact")
+        assert format.certainty(first.figure) == ("claimed" if name == "hll" else "exact")
         await relay.stop()
         await agent.client.recount("w")
         later = await agent.until(stands_in, "w")
@@ -64,5 +64,5 @@ async def test_a_relay_that_fell_silent_is_not_exact_in_list_and_tui(
         assert watch.figure.high is None or watch.figure.low < watch.figure.high
         assert watch.failing
         assert any("not exact now" in text for text in watch.warnings)
-        assert format.certainty(watch.figure) not in ("exact", "as said")
+        assert format.certainty(watch.figure) not in ("exact", "claimed")
         assert "exact" not in said(watch.figure)

@@ -10,7 +10,8 @@ from typing import NamedTuple
 import pytest
 
 from nostr_client.count.claims import CLAIMS, periods
-from nostr_client.count.claims.periods import Standing, note_periods, standings
+from nostr_client.count.claims.periods import Standing, standings
+from nostr_client.count.claims.rows import remember
 from nostr_client.count.merge import Claim, ClaimStatus, Method
 from nostr_client.store.migrate import create
 
@@ -76,7 +77,7 @@ def test_the_state_at_any_time_is_that_of_the_last_answer_until_then(seed: int) 
     with closing(sqlite3.connect(":memory:")) as conn:
         store(conn)
         for one in said:
-            note_periods(conn, 1, [(1, one.claim)])
+            remember(conn, 1, [(1, one.claim)], ())
         for at in (0.0, *(one.at for one in said)):
             assert standings(conn, "key", at).get(URL) == expected(said, at)
         ((rows,),) = conn.execute("SELECT count(*) FROM claim_period").fetchall()
@@ -87,7 +88,7 @@ def test_equal_answers_are_one_row_and_between_them_a_state_is_known() -> None:
     with closing(sqlite3.connect(":memory:")) as conn:
         store(conn)
         for n in range(50):
-            note_periods(conn, 1, [(1, Said(100.0 + n, True, bytes(256)).claim)])
+            remember(conn, 1, [(1, Said(100.0 + n, True, bytes(256)).claim)], ())
         assert conn.execute("SELECT count(*) FROM claim_period").fetchone() == (1,)
         assert standings(conn, "key", 120.5)[URL] == Standing(True, 120.5, bytes(256), 120.5)
         assert standings(conn, "key", 99.0) == {}
@@ -101,7 +102,7 @@ def test_a_relay_that_changes_in_each_answer_fills_no_store(
     with closing(sqlite3.connect(":memory:")) as conn:
         store(conn)
         for one in said:
-            note_periods(conn, 1, [(1, one.claim)])
+            remember(conn, 1, [(1, one.claim)], ())
         assert conn.execute("SELECT count(*) FROM claim_period").fetchone() == (10,)
         assert standings(conn, "key", 130.0)[URL].registers == said[30].registers
         assert standings(conn, "key", 129.0) == {}  # nobody knows any more
@@ -111,6 +112,6 @@ def test_a_clock_that_is_set_back_loses_no_state() -> None:
     with closing(sqlite3.connect(":memory:")) as conn:
         store(conn)
         for at, n in ((5_000.0, 1), (1_000.0, 2), (1_000.0, 3)):
-            note_periods(conn, 1, [(1, Said(at, True, bytes([n]) * 256).claim)])
+            remember(conn, 1, [(1, Said(at, True, bytes([n]) * 256).claim)], ())
         assert standings(conn, "key", 5_000.0)[URL].registers == b"\x01" * 256
         assert standings(conn, "key", 5_001.0)[URL].registers == b"\x03" * 256

@@ -14,28 +14,15 @@ from nostr_client.codecs.filters import Filter
 from nostr_client.errors import StoreCorrupt
 from nostr_client.store.base import SaveStatus
 from nostr_client.store.sqlite import SqliteStore
-from nostr_client.sync.jsonl import export_jsonl, import_jsonl
-from tests.conformance.store_events import NOW, make, pubkey
+from nostr_client.sync.jsonl import import_jsonl
+from tests.conformance.store_events import NOW, exported, make, pubkey
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from nostr_client.codecs.keys import VerifiedEvent
 
 CONTROLS = "".join(map(chr, range(0x20))) + "\x7f\x85\u2028\u2029\ufeff\ufffe\U0010ffff"
-
-
-@pytest.fixture
-async def store() -> AsyncIterator[SqliteStore]:
-    async with await SqliteStore.open(":memory:", clock=lambda: NOW) as opened:
-        yield opened
-
-
-async def exported(store: SqliteStore) -> bytes:
-    out = io.BytesIO()
-    await export_jsonl(store.export(), out.write)
-    return out.getvalue()
 
 
 async def round_trip(store: SqliteStore, events: list[VerifiedEvent], wanted: Filter) -> None:

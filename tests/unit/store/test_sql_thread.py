@@ -35,9 +35,9 @@ def press_ctrl_c() -> None:
 
 def endless(running: SqlThread, ended: list[str]) -> None:
     with closing(sqlite3.connect(":memory:", check_same_thread=False)) as conn:
-        running.connected(conn)
         conn.create_function("press", 0, press_ctrl_c)
         try:
+            running.connected(conn)
             conn.execute(f"{ENDLESS} WHERE (SELECT press()) IS NULL")
         except sqlite3.OperationalError as error:
             ended.append(str(error))
@@ -45,6 +45,22 @@ def endless(running: SqlThread, ended: list[str]) -> None:
 
 @posix
 def test_ctrl_c_interrupts_the_statement() -> None:
+    running, ended = SqlThread(), list[str]()
+    with pytest.raises(KeyboardInterrupt):
+        running.run(lambda: endless(running, ended))
+    assert ended == ["interrupted"]
+
+
+def test_ctrl_c_while_the_thread_starts_interrupts_the_statement(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Pressed(threading.Thread):
+        def start(self) -> None:
+            super().start()
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading, "Thread", Pressed)
+    monkeypatch.setattr(sys.modules[__name__], "press_ctrl_c", lambda: None)
     running, ended = SqlThread(), list[str]()
     with pytest.raises(KeyboardInterrupt):
         running.run(lambda: endless(running, ended))

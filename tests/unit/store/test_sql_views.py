@@ -25,7 +25,7 @@ from nostr_client.store.sql.views import VIEWS
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.sync.jsonl import import_jsonl
 from nostr_client.watch import WATCHES, Point, Watch, WatchRepository
-from nostr_client.watch.repository import put_points
+from nostr_client.watch.points import put as put_points
 from tests.conformance.store_events import NOW, make
 from tests.conftest import shared_path
 

@@ -12,8 +12,14 @@ from nostr_client.count.figures import LARGEST
 from nostr_client.count.merge import Claim, ClaimStatus, Method
 from nostr_client.count.remembering import asked_of
 from nostr_client.counters.shown import StreamMoves
-from nostr_client.sync.coverage_report import CoverageRun, RelayCoverage
-from nostr_client.watch import Watch, WatchRepository, digest_rows, people_rows, repository
+from nostr_client.watch import (
+    Watch,
+    WatchRepository,
+    digest_rows,
+    people_rows,
+    points,
+    repository,
+)
 from nostr_client.watch.digest import (
     MOST_NAMED,
     MOST_WATCHES,
@@ -25,6 +31,7 @@ from nostr_client.watch.digest import (
 )
 from nostr_client.watch.history import Point
 from nostr_client.watch.people import People, Person
+from tests.agent.states import coverage_run
 from tests.worlds import TARGET, signer
 
 if TYPE_CHECKING:
@@ -206,29 +213,21 @@ async def test_people_who_are_not_named_are_counted(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(people_rows, "read", lambda *_, **__: found)
     one = await digest_of(since=10, now=20)
     assert (len(one.people), one.more) == (MOST_NAMED, 32)
-    assert one.lines[-1] == "and 32 more people"
+    assert one.lines[-1] == f"and 32 more people: nostr-client watch people {one.name} --since 10"
     assert "and 32 more people" in Digest(since=0, until=60, watches=(one,)).summary[1]
     all_named = msgspec.structs.replace(one, more=0)
     assert not any("more" in line for line in all_named.lines)
 
 
-def run_of(*shares: float | None) -> CoverageRun:
-    relays = tuple(
-        RelayCoverage(relay=f"wss://r{n}.example", share=share, kinds=())
-        for n, share in enumerate(shares)
-    )
-    return CoverageRun(at=7.0, author="", kinds=(), relays=relays)
-
-
 def test_a_coverage_below_its_line_and_one_that_is_not_known() -> None:
-    found = low_coverage("home", run_of(1.0, 0.98, 0.9499, None), 0.99)
+    found = low_coverage("home", coverage_run(1.0, 0.98, 0.9499, None), 0.99)
     assert found is not None
     assert found.lines == [
         "home: wss://r1.example has 98.0 %, below 99.0 %",
         "home: wss://r2.example has 94.9 %, below 99.0 %",
         "home: how much wss://r3.example has is not known",
     ]
-    assert low_coverage("home", run_of(1.0, 0.95)) is None
+    assert low_coverage("home", coverage_run(1.0, 0.95)) is None
     assert low_coverage("home", None) is None
     failed = low_coverage("home", None, why="the store is full")
     assert failed is not None
@@ -313,9 +312,7 @@ async def test_a_digest_begins_at_a_known_number_and_counts_no_change_twice() ->
 
         await database.write(record)
         found = {
-            at: await database.read(
-                lambda conn, at=at: repository.number_at(conn, "w", minute + at)
-            )
+            at: await database.read(lambda conn, at=at: points.number_at(conn, "w", minute + at))
             for at in (0, 28, 60, 100, 200)
         }
     known = {at: one and (one.at - minute, one.value) for at, one in found.items()}

@@ -21,6 +21,7 @@ from nostr_client.watch import (
     Watch,
     WatchRepository,
     fold,
+    points,
     repository,
     sparkline,
     thin,
@@ -83,7 +84,7 @@ def test_a_figure_within_a_web_that_came_later_joins_the_newest_number(
     repository.counted_within(conn, "me", within(NOW + HOUR + 9, 3), query=watch().question)
     other = msgspec.structs.replace(watch(), query="followers", target="cd" * 32)
     repository.counted_within(conn, "me", within(NOW, 8), query=other.question)
-    first, second = repository.points(conn, "me")
+    first, second = points.series(conn, "me")
     assert (first.within, second.within) == (None, within(NOW + HOUR + 9, 3))
     repository.remove(conn, "me")
     assert conn.execute("SELECT count(*) FROM watch_point_within").fetchone() == (0,)
@@ -95,7 +96,7 @@ def test_two_days_are_raw_a_quarter_is_hours_and_the_rest_is_days() -> None:
     assert len(kept["raw"]) == 2 * 144 + 1
     assert len(kept["hour"]) == 90 * 24
     assert len(kept["day"]) == 200 - 92
-    assert sum(p.samples for points in kept.values() for p in points) == len(made)
+    assert sum(p.samples for level in kept.values() for p in level) == len(made)
     assert thin(kept, NOW) == kept
 
 
@@ -112,13 +113,13 @@ POINTS = st.lists(
 
 @settings(max_examples=100, deadline=None)
 @given(POINTS, st.integers(1, 30 * DAY))
-def test_the_store_keeps_what_the_rule_says(points: list[Point], later: int) -> None:
+def test_the_store_keeps_what_the_rule_says(measured: list[Point], later: int) -> None:
     """Points that come one by one, at any age, end as the pure rule would have them."""
     connection = sqlite3.connect(":memory:")
     create(connection, [WATCHES])
     repository.add(connection, watch())
     expected: dict[str, list[Point]] = {}
-    once = {p.at: p for p in points}
+    once = {p.at: p for p in measured}
     for at in sorted(once):
         repository.asked(connection, "me", at, once[at])
         expected.setdefault("raw", []).append(once[at])
@@ -126,7 +127,7 @@ def test_the_store_keeps_what_the_rule_says(points: list[Point], later: int) -> 
     repository.asked(connection, "me", NOW + later, None)
     expected = thin(expected, NOW + later)
     want = sorted((p for level in expected.values() for p in level), key=lambda p: p.at)
-    assert repository.points(connection, "me") == want
+    assert points.series(connection, "me") == want
     connection.close()
 
 
@@ -134,7 +135,7 @@ def test_a_year_of_ten_minutes_is_a_few_thousand_points(conn: sqlite3.Connection
     repository.add(conn, watch())
     for n in range(0, 365 * 144, 36):  # each sixth hour, for speed
         repository.asked(conn, "me", NOW + n * 600, point(NOW + n * 600, n))
-    assert len(repository.points(conn, "me")) == pytest.approx(2 * 4 + 90 * 4 + 273, abs=5)
+    assert len(points.series(conn, "me")) == pytest.approx(2 * 4 + 90 * 4 + 273, abs=5)
     assert {level.name for level in LEVELS} == {"raw", "hour", "day"}
 
 
@@ -143,7 +144,7 @@ def test_a_point_keeps_who_says_its_number(conn: sqlite3.Connection) -> None:
     said = msgspec.structs.replace(point(NOW, 5), high=None, as_said=True)
     for one in (said, point(NOW + HOUR, 6)):
         repository.asked(conn, "me", one.at, one)
-    assert repository.points(conn, "me") == [said, point(NOW + HOUR, 6)]
+    assert points.series(conn, "me") == [said, point(NOW + HOUR, 6)]
 
 
 def test_watches_are_kept_by_name(conn: sqlite3.Connection) -> None:
@@ -155,7 +156,7 @@ def test_watches_are_kept_by_name(conn: sqlite3.Connection) -> None:
     assert [(w.name, asked) for w, asked in repository.watches(conn)] == [("a", NOW), ("b", None)]
     assert repository.remove(conn, "a")
     assert not repository.remove(conn, "a")
-    assert repository.points(conn, "a") == []
+    assert points.series(conn, "a") == []
     repository.asked(conn, "a", NOW, point(NOW, 5))  # it was removed while it was asked
 
 

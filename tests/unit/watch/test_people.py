@@ -246,21 +246,24 @@ async def _people(
 async def test_who_follows_again_by_a_list_of_a_relay_of_the_start_follows() -> None:
     query = count.followers(TARGET)
     asked = asked_of(query)
+    both = ("wss://a", "wss://b")
     async with await WatchRepository.open(":memory:") as book:
-        a, b = [await book.claims.place(asked, url) for url in ("wss://a", "wss://b")]
+        a, b = [await book.claims.place(asked, url) for url in both]
         for place in (a, b):
             await place.use(lambda m: m.apply(update(1000, held(100, 1))))
             await place.use(lambda m: m.prove(1000))
         await b.use(lambda m: m.apply(update(2000)))
         gone = Departure(A, 150, OTHER, 4, 5, 2001)
-        await book.database.write(lambda conn: leave(conn, _number(conn, query), [gone]))
+        await book.database.write(
+            lambda c: leave(c, _number(c, query), relay_number(c, "wss://b"), [gone])
+        )
         assert [one.act for one in (await _people(book, query, 3000)).people] == ["unfollowed"]
-        missing = await book.database.read(lambda conn: _missing(conn, asked.key, ()))
+        missing = await book.database.read(lambda conn: _missing(conn, asked.key, both, ()))
         assert missing == {}
         await a.use(lambda m: m.apply(update(4000, held(200, 3))))
         (one,) = (await _people(book, query, 5000)).people
         assert (one.act, one.at, one.seen_at) == ("followed", 200, 4000)
-        missing = await book.database.read(lambda conn: _missing(conn, asked.key, ()))
+        missing = await book.database.read(lambda conn: _missing(conn, asked.key, both, ()))
         assert missing[A].created_at == 200  # an older list proves nothing any more
 
 
@@ -308,7 +311,7 @@ async def test_registers_count_nobody_again_whom_live_events_name() -> None:
         await book.database.write(
             lambda c: note_received(c, _number(c, query), _at(c, live), replaces=True)
         )
-        await book.database.write(lambda c: leave(c, _number(c, query), [gone]))
+        await book.database.write(lambda c: leave(c, _number(c, query), relay_number(c, R), [gone]))
         found = await _people(book, query, now + 1, figure)
     assert len(found.people) == 6
     assert found.unnamed == Figure(value=0, low=0, high=1)
@@ -359,7 +362,8 @@ async def test_the_store_adds_names_and_no_events_whose_relay_is_not_known() -> 
         "Ada\\x202e",
     )
     assert one.person.startswith("Ada\\x202e (npub1")
-    assert newest_names([one, one, one], 1) == f"{one.who} reacted; and 2 more"
+    more = "and 2 more: nostr-client watch people w"
+    assert newest_names([one, one, one], 1, "w") == f"{one.who} reacted; {more}"
 
 
 def _number(conn: sqlite3.Connection, query: count.Query) -> int:

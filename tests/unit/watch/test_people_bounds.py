@@ -11,6 +11,7 @@ from nostr_client.cli import watch_people
 from nostr_client.count.claims import CLAIMS
 from nostr_client.count.claims.changes import (
     CHANGES,
+    LEFT,
     MOST_CHANGES,
     MOST_LEFT,
     ChangeLog,
@@ -68,10 +69,12 @@ def test_a_relay_that_changes_everything_each_round_fills_no_store() -> None:
 
 def test_departures_are_bounded_and_those_proven_last_stay() -> None:
     with closing(sqlite3.connect(":memory:")) as conn:
-        CHANGES.create(conn)
-        leave(conn, 1, (Departure(key(n), n, key(n), 1, 1, n) for n in range(MOST_LEFT + 7)))
-        found = conn.execute("SELECT count(*), min(proven_at) FROM claim_left").fetchone()
-        assert found == (MOST_LEFT, 7)
+        LEFT.create(conn)
+        leave(conn, 1, 2, [Departure(key(1), 1, key(1), 1, 1, 5)])
+        leave(conn, 1, 1, (Departure(key(n), n, key(n), 1, 1, n) for n in range(MOST_LEFT + 7)))
+        sql = "SELECT count(*), min(proven_at) FROM claim_left WHERE r = ?"
+        assert conn.execute(sql, (1,)).fetchone() == (MOST_LEFT, 7)
+        assert conn.execute(sql, (2,)).fetchone() == (1, 5)  # other relays lose nothing
 
 
 def test_authors_who_were_asked_about_are_bounded_and_forgotten_once_due() -> None:

@@ -12,13 +12,18 @@ import pytest
 
 from nostr_client import count
 from nostr_client.cli.watch_file import FileWatches
+from nostr_client.codecs.event import EventTemplate
+from nostr_client.codecs.keys import stored_event
+from nostr_client.count.claims import CLAIMS
 from nostr_client.count.claims.changes import Departure, LiveEvent, leave
 from nostr_client.count.claims.coverage import HeldEvent, Update
-from nostr_client.count.claims.rows import query_number
+from nostr_client.count.claims.rows import query_number, relay_number
 from nostr_client.count.merge import Claim, ClaimStatus
 from nostr_client.count.remembering import asked_of
 from nostr_client.errors import SchemaTooOld
-from nostr_client.watch import Watch, WatchRepository, people_rows
+from nostr_client.store.sqlite import SqliteStore
+from nostr_client.watch import WATCHES, Watch, WatchRepository, people_rows
+from nostr_client.watch.departures import _missing
 from tests.worlds import NOTE, TARGET, signer
 
 if TYPE_CHECKING:
@@ -56,10 +61,11 @@ class Heard(NamedTuple):
 
 
 class Left(NamedTuple):
-    """A newer list of an author lacks the key, which nobody's relay decides."""
+    """A relay gives a newer list of an author that lacks the key."""
 
-    author: int
+    relay: str
     at: int
+    author: int
 
 
 Step = Read | Heard | Left
@@ -80,7 +86,9 @@ async def play(book: WatchRepository, query: count.Query, step: Step) -> None:
         await book.database.write(book.claims.keeping(asked, [], [live]))
     else:
         gone = Departure(key(step.author), step.at, b"\x00" * 32, 3, 5, step.at)
-        await book.database.write(lambda c: leave(c, query_number(c, asked), [gone]))
+        await book.database.write(
+            lambda c: leave(c, query_number(c, asked), relay_number(c, step.relay), [gone])
+        )
 
 
 async def people_of(
@@ -101,7 +109,11 @@ def drawn(seed: int) -> list[Step]:
         some = tuple(held(n, 5 + n) for n in sorted(rng.sample(range(12), rng.randint(2, 9))))
         steps.append(
             rng.choice(
-                (Read(relay, at, some), Heard(relay, at, some[0]), Left(rng.randrange(12), at))
+                (
+                    Read(relay, at, some),
+                    Heard(relay, at, some[0]),
+                    Left(relay, at, rng.randrange(12)),
+                )
             )
         )
     return steps
@@ -111,7 +123,7 @@ def drawn(seed: int) -> list[Step]:
 @pytest.mark.parametrize("seed", range(12))
 async def test_what_other_relays_gave_changes_nobody(seed: int, name: str) -> None:
     steps = drawn(seed)
-    own = [one for one in steps if not isinstance(one, (Read, Heard)) or one.relay == A]
+    own = [one for one in steps if one.relay == A]
     query = QUERIES[name]
     alone, beside = await people_of(query, own, None), await people_of(query, steps, {A})
     known = {e.author.hex() for s in own if isinstance(s, Read) for e in s.events}
@@ -130,7 +142,8 @@ STEPS: tuple[Step, ...] = (
     Read(A, 200, (held(1, 10), held(4, 150))),
     Heard(B, 210, held(5, 205)),
     Read(B, 220, (held(3, 10), held(6, 215))),
-    Left(2, 230),
+    Left(A, 230, 2),
+    Left(B, 240, 1),
 )
 
 
@@ -167,7 +180,7 @@ async def test_people_of_a_relay_that_is_excluded_later_go_and_those_of_a_silent
     async with await WatchRepository.open(":memory:") as book:
         store = await opened(book, both)
         everybody = acts(await store.people("w", 0, 100))
-        assert len(everybody) == 4
+        assert len(everybody) == 5
         silent = Claim(relay=B, status=ClaimStatus.TIMEOUT, asked_at=300.0)
         await book.claims.remember(asked_of(QUERIES["followers"]), [(B, silent)])
         assert acts(await store.people("w", 0, 100)) == everybody
@@ -220,7 +233,103 @@ async def test_a_store_of_before_gets_the_relays_of_live_events(tmp_path: Path) 
     async with await WatchRepository.open(path) as book:
         both = Watch(name="w", query="followers", target=TARGET, relays=(A, B))
         store = await opened(book, both)
-        assert len(acts(await store.people("w", 0, 100))) == 4
+        assert len(acts(await store.people("w", 0, 100))) == 5
+
+
+async def departures(book: WatchRepository, urls: set[str], *excluded: str) -> set[str]:
+    query = QUERIES["followers"]
+    found = await book.database.read(
+        lambda conn: people_rows.read(conn, query, 0, 999, urls=urls, excluded=excluded)
+    )
+    return {one.pubkey for one in found.people if one.act == "unfollowed"}
+
+
+async def test_who_left_by_the_list_of_one_relay_left_only_where_it_is_believed() -> None:
+    both = (Read(A, 100, (held(1, 10),)), Read(A, 200, ()), Left(B, 210, 1))
+    async with await WatchRepository.open(":memory:") as book:
+        for step in both:
+            await play(book, QUERIES["followers"], step)
+        gone = {key(1).hex()}
+        assert await departures(book, {A, B}) == gone
+        assert await departures(book, {A, B}, B) == set()
+        assert await departures(book, {A}) == set()
+        await play(book, QUERIES["followers"], Left(A, 300, 1))
+        assert await departures(book, {A}) == gone
+        assert await departures(book, {A, B}, B) == gone
+
+
+async def test_each_watch_looks_for_the_departures_of_its_own_relays() -> None:
+    asked = asked_of(QUERIES["followers"])
+    steps = (Read(A, 100, (held(1, 10), held(2, 10))), Read(A, 200, (held(2, 10),)))
+
+    async def missing(book: WatchRepository, *urls: str, replaced: int = 0) -> set[bytes]:
+        others = {key(replaced)} if replaced else set[bytes]()
+        found = await book.database.read(lambda c: _missing(c, asked.key, urls, others))
+        return set(found)
+
+    async with await WatchRepository.open(":memory:") as book:
+        for step in steps:
+            await play(book, QUERIES["followers"], step)
+        assert await missing(book, A) == {key(1)}
+        assert await missing(book, B) == set()  # it lost nobody
+        assert await missing(book, B, replaced=2) == set()  # it never gave the list
+        await play(book, QUERIES["followers"], Left(B, 300, 1))
+        assert await missing(book, A) == {key(1)}
+        assert await missing(book, A, B) == set()
+
+
+BEFORE = (
+    "CREATE TABLE claim_left (q INTEGER NOT NULL, author BLOB NOT NULL, created_at INTEGER NOT"
+    " NULL, id BLOB NOT NULL, size INTEGER NOT NULL, earlier INTEGER NOT NULL, proven_at INTEGER"
+    " NOT NULL, PRIMARY KEY (q, author)) STRICT, WITHOUT ROWID"
+)
+
+
+async def test_a_store_of_before_gets_the_relays_of_newer_lists_and_their_first_times(
+    tmp_path: Path,
+) -> None:
+    path, query = tmp_path / "store.db", QUERIES["followers"]
+    async with await WatchRepository.open(path) as book:
+        for step in (Read(A, 100, (held(1, 10),)), Read(A, 200, ())):
+            await play(book, query, step)
+    with closing(sqlite3.connect(path)) as conn:
+        conn.execute("DROP TABLE claim_left")
+        conn.execute(BEFORE)
+        (q,) = conn.execute("SELECT q FROM claim_query").fetchone()
+        row = (q, key(1), 150, b"\x00" * 32, 3, 5, 210)
+        conn.execute("INSERT INTO claim_left VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        conn.execute("DELETE FROM _sqlite_migrations WHERE migration_set = 'nostr_tally.left'")
+        conn.commit()
+    with pytest.raises(SchemaTooOld):
+        await WatchRepository.open(path, read_only=True)
+    async with await WatchRepository.open(path) as book:
+        assert await departures(book, {A, B}) == set()  # nobody knows whose list it was
+        again = Departure(key(1), 150, b"\x00" * 32, 3, 5, 990)
+        await book.database.write(lambda c: leave(c, q, relay_number(c, A), [again]))
+        found = await book.database.read(
+            lambda conn: people_rows.read(conn, query, 0, 999, urls={A})
+        )
+        assert [(one.act, one.seen_at) for one in found.people] == [("unfollowed", 210)]
+
+
+async def test_a_newer_list_of_the_store_is_only_for_whom_no_relay_gives_any_more() -> None:
+    query = QUERIES["followers"]
+    follower = signer(1)
+    newer = follower.sign_now(EventTemplate(kind=3, tags=(), created_at=500)).event
+    async with await SqliteStore.open(":memory:", migrations=[CLAIMS, WATCHES]) as store:
+        await store.save([stored_event(newer)])
+        book = WatchRepository(store.database)
+        for step in (
+            Read(A, 100, (held(1, 10),)),
+            Read(B, 100, ()),
+            Read(B, 150, (held(1, 10),)),
+            Read(A, 200, ()),
+        ):
+            await play(book, query, step)
+        assert await departures(book, {A, B}) == set()  # the number counts whom B gives
+        assert await departures(book, {A}) == {key(1).hex()}
+        await play(book, query, Read(B, 300, ()))
+        assert await departures(book, {A, B}) == {key(1).hex()}
 
 
 async def test_a_watch_without_relays_shows_nobody_of_another_watch() -> None:
