@@ -212,6 +212,11 @@ def _alone(context: click.Context, option: click.Parameter, given: bool) -> bool
     metavar="PATH",
     help="Where the tables of archives go: a folder or a URL.",
 )
+@click.option(
+    "--catalog",
+    metavar="NAMESPACE",
+    help="A namespace of a catalog of Spark for the same tables, as lake.nostr.",
+)
 @click.option("--verify", is_flag=True, help="Check every signature, in parallel.")
 @click.option("--strict", is_flag=True, help="End the run at a damaged file of archives.")
 @click.option(
@@ -292,7 +297,7 @@ def _source(
     named = [kind for kind in ("jsonl", "parquet") if given[kind]]
     if len(named) + (store is not None) > 1:
         raise InvalidInput("one of --store, --jsonl and --parquet")
-    for option in ("out", "hot", "now"):
+    for option in ("out", "catalog", "hot", "now"):
         if given[option] is not None and not named:
             raise InvalidInput(f"--{option} is for archives")
     if given["strict"] and not named:
@@ -321,6 +326,7 @@ async def _run(source: Input, given: dict[str, Any], report: Report) -> Result:
         master=given["master"],
         memory=given["memory"],
         conf=given["conf"],
+        catalog=given["catalog"] or "",
     )
     result = await run.build(job, why, report)
     if source.kind != "store":

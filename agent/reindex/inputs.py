@@ -26,7 +26,7 @@ from nostr_client.store.schema import HASH_KEY
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-PLAN: Final = 7
+PLAN: Final = 8
 """Raise it when a stage's tables change: what an older program staged is then not used."""
 
 Kind = Literal["store", "jsonl", "parquet"]

@@ -44,7 +44,8 @@ def checked_memory(text: str) -> str:
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """One rebuild. `work`: folder or URL for what is staged; `out`: where archives' tables go;
-    `conf`: settings of Spark that the user gave."""
+    `conf`: settings of Spark that the user gave; `catalog`: a namespace of one of its catalogs
+    for the same tables, or ""."""
 
     source: Input
     settings: Settings
@@ -58,6 +59,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     aot: Literal["train", "use", "off"] = "train"
     submitted: bool = False
     conf: tuple[tuple[str, str], ...] = ()
+    catalog: str = ""
 
 
 class LogText(msgspec.Struct, frozen=True, tag="talk"):

@@ -64,6 +64,8 @@ def make_job(
     if source.kind == "store" and hot not in (None, least()):
         raise InvalidInput(f"--hot is for archives: a store keeps targets from {least()}")
     chosen = choose(engine, source, str(out))
+    if spark.get("catalog") and chosen.engine != "spark":
+        raise InvalidInput("only Spark writes into a catalog: --engine spark")
     at = int(time.time() if now is None else now)
     settings = inputs.Settings(
         now=at, fixed=now is not None, urls=urls, verify=verify, strict=strict

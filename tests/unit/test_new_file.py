@@ -17,7 +17,7 @@ RENAMES = {
     "nostr_client/new_file.py": "the one place",
     "nostr_client/assertions/card_key.py": "a key that is in use gets its second name",
     "agent/maintenance/backup.py": "a restore renames the store that it replaces",
-    "agent/reindex/spark/files.py": "Spark's readers skip only names that begin with _",
+    "agent/reindex/spark/storesource.py": "Spark's readers skip only names that begin with _",
     "agent/reindex/spark/training.py": "another process makes the cache, in a folder of its own",
 }
 """Modules that rename a file, and why each does so itself."""

@@ -37,6 +37,9 @@ TABLES: Final = {
     " first_seen bigint, last_seen bigint",
     "hashtags": "hashtag string, events bigint, people bigint, first_seen bigint, last_seen bigint",
     "zaps": "recipient string, sender string, day date, payments bigint, msats bigint",
+    "relays": "relay string, events bigint, share double, only_here bigint, people bigint,"
+    " targets bigint",
+    "relay_overlap": "relay string, other string, events bigint, people bigint, targets bigint",
     "assertions": "kind int, subject string, subject_kinds array<string>,"
     " fields map<string, bigint>, as_of bigint",
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -23,26 +23,20 @@ _MIXED_UP: Final = (AttributeError, LookupError, TypeError, ValueError)
 
 @contextmanager
 def closed(spark: SparkSession) -> Iterator[None]:
-    """Ends the session and its Java with the block, whatever ends the block.
-
-    Once the session has ended, all that Java would still do is to remove files of its own, which
-    takes it a second: they are in a scratch folder, and go with that.
-    """
-    context: Any = spark.sparkContext
-    java = getattr(context._gateway, "proc", None)
+    """Ends the session with the block, whatever ends the block."""
     try:
         yield
     finally:
         with suppress(*_MIXED_UP, PySparkException, Py4JError, OSError):
             spark.stop()
-        if java is not None:
-            java.kill()
-            java.wait()
 
 
 @contextmanager
 def childless() -> Iterator[None]:
-    """Kills what the block started and left: an interrupted start of Java, a stuck worker."""
+    """Kills what the block started and left: an interrupted start of Java, a stuck worker.
+
+    A Java whose session has ended would only remove its own files, which takes it a second.
+    """
     before = set(tree())
     try:
         yield

@@ -55,33 +55,27 @@ def name_and_value(target: bytes) -> tuple[str, str]:
     return chr(target[0]), target[1:].hex()
 
 
+def grouped(batches: Batches) -> Batches:
+    """Batches of events with columns TAKEN to TAGS, a row for each target and kind of a chunk."""
+    for held in chunks(batches):
+        yield _of_keys(held)
+        texts = _of_texts(held)
+        if texts:
+            yield rows(TAGS_ARROW, texts)
+
+
 def chunks(batches: Batches) -> Iterator[Held]:
     """Batches of events, as many at once as are grouped at once."""
     held: Held = []
     size = 0
     for batch in batches:
         held.append(batch)
-        size += len(batch) + _pairs_of(batch)
+        size += len(batch) + len(data_of(batch.column(2))) // _RECORD
         if size >= CHUNK:
             yield held
             held, size = [], 0
     if held:
         yield held
-
-
-def _pairs_of(batch: pa.RecordBatch) -> int:
-    """Pairs of a target and an author, where the batch has the targets."""
-    at = batch.schema.get_field_index("targets")
-    return 0 if at < 0 else len(data_of(batch.column(at))) // _RECORD
-
-
-def of_targets(held: Held) -> Batches:
-    """Batches with columns TAKEN, in that order, to TAGS, a row for each target and kind: one
-    chunk."""
-    yield _of_keys(held)
-    texts = _of_texts(held)
-    if texts:
-        yield rows(TAGS_ARROW, texts)
 
 
 def _of_keys(held: Held) -> pa.RecordBatch:
@@ -240,9 +234,7 @@ def pairs(batches: Batches) -> Batches:
 
 
 def _offset(target: bytes) -> int | None:
-    """Where the registers of a target begin in a key; days, which are no targets, have none."""
-    if not target:
-        return None
+    """Where the registers of a target begin in a key, if the target has any."""
     name, value = name_and_value(target)
     return hll.offset({f"#{name}": [value]})
 

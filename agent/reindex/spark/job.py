@@ -15,12 +15,12 @@ from pyspark.errors import PySparkException
 from agent.reindex import inputs, jvm
 from agent.reindex.protocol import STAGES, Built
 from agent.reindex.single import about, check_built
-from agent.reindex.spark import plan
+from agent.reindex.spark import catalog, plan
 from agent.reindex.spark.analysis import write_table
 from agent.reindex.spark.ending import childless, closed
 from agent.reindex.spark.publishing import IndexPublisher
 from agent.reindex.spark.readers import listed
-from agent.reindex.spark.session import SparkFailed, SparkOptions, open_session, short
+from agent.reindex.spark.session import CONNECT, SparkFailed, SparkOptions, open_session, short
 from agent.reindex.spark.stages import MENTIONS, Stages
 from agent.reindex.spark.staging import Staging, polled
 from agent.reindex.spark.tables import PLACES
@@ -52,7 +52,8 @@ def run_job(job: Job, reporter: Reporter) -> None:
     with scratch(jvm.cache_folder(os.environ) if apart else Path(job.work)) as folder, childless():
         os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
         _in_session(job, reporter, folder)
-    if job.aot == "train" and start_training(given):
+    here = not job.master.startswith(CONNECT)
+    if here and job.aot == "train" and start_training(given):
         reporter.talk("training Java's class cache in the background: later runs start faster")
 
 
@@ -65,6 +66,7 @@ def _in_session(job: Job, reporter: Reporter, folder: Path | None) -> None:
         submitted=job.submitted,
         conf=job.conf,
         aot=job.aot,
+        keeps_tables=bool(job.catalog),
     )
     start = time.monotonic()
     with reporter.stage("start"):
@@ -77,6 +79,8 @@ def rebuild(spark: SparkSession, job: Job, reporter: Reporter, start: float | No
     """All stages on an open session, and the result of them; its seconds are those since `start`,
     of the monotonic clock."""
     start = time.monotonic() if start is None else start
+    if job.catalog:
+        catalog.check_kept(spark, job.catalog)
     before = inputs.mark_of(job.source.store) if job.source.kind == "store" else None
     try:
         name = inputs.fingerprint(job.source, job.settings, before, listed(spark, job.source))
@@ -152,17 +156,19 @@ def _write_tables(
         }
         staging.read("events", "rejects").write.mode("overwrite").parquet(f"{out}/rejects")
         details.write.mode("overwrite").parquet(f"{out}/tables/about")
+        if job.catalog:
+            names = (*PLACES, *rows, "about")
+            catalog.write_into(spark, job.catalog, f"{out}/tables", names)
         count(sum(rows.values()))
     return rows
 
 
 def _copy_tables(staging: Staging, out: str) -> None:
     """The tables that an index has too."""
-    unpacked = {"hot_author": plan.hot_authors, "daily_author": plan.daily_authors}
     for table, (stage, staged) in PLACES.items():
         rows = staging.read(stage, staged)
-        if table in unpacked:
-            rows = unpacked[table](rows)
+        if table == "hot_author":
+            rows = plan.hot_authors(rows)
         rows.write.mode("overwrite").option("compression", "zstd").parquet(f"{out}/tables/{table}")
 
 

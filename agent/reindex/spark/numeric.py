@@ -30,8 +30,9 @@ SUMS: Final = ", ".join(f"{name} long" for name in ("day", "events", *LIMBS))
 SUMS_ARROW: Final = arrow(SUMS)
 
 
-def fingerprints(sums: DataFrame) -> DataFrame:
-    """Events and the sum of their ids of each day, as SUMS, of what `summed` made."""
+def fingerprints(events: DataFrame) -> DataFrame:
+    """Events and the sum of their ids of each day, as SUMS."""
+    sums = events.select(*TAKEN).mapInArrow(summed, SUMS)
     return sums.groupBy("day").agg(*(f.sum(name).alias(name) for name in ("events", *LIMBS)))
 
 

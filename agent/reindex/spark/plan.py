@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as f
 
 from agent.reindex.parquet import MOST_MSATS
-from agent.reindex.spark import chunks, counts, days, groups
+from agent.reindex.spark import groups
 from nostr_client.codecs import kinds
 from nostr_client.codecs.zaps import TARGET_TAGS
+from nostr_client.store.index_schema import DAY
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -37,28 +38,23 @@ def living(events: DataFrame, bitmaps: DataFrame) -> DataFrame:
 
 
 def grouped(events: DataFrame) -> DataFrame:
-    """The tables of the stage `tags` of living events, as chunks.UNITED."""
-    return events.select(*chunks.TAKEN).mapInArrow(chunks.grouped, chunks.UNITED)
+    """The authors of each target and kind, as groups.TAGS; a target is in many rows."""
+    return events.select(*groups.TAKEN).mapInArrow(groups.grouped, groups.TAGS)
 
 
-def hot_targets(packed: DataFrame, hot: int) -> DataFrame:
-    """Targets with `hot` events or more, of the staged `counts`: `t`, `target`, `kind`, `events`.
+def hot_targets(tags: DataFrame, hot: int) -> DataFrame:
+    """Targets with `hot` events or more, of the staged `grouped`: `t`, `target`, `kind`, `events`.
 
     Stage the result: each computation gives other numbers `t`.
     """
-    one_place = packed.repartition("bucket").sortWithinPartitions("bucket", "width")
-    kept = one_place.mapInArrow(counts.hot_targets(hot), counts.TARGETS)
-    return kept.select(f.monotonically_increasing_id().alias("t"), "target", "kind", "events")
+    sums = tags.groupBy("target", "kind").agg(f.sum("events").alias("events"))
+    number = f.monotonically_increasing_id().alias("t")
+    return sums.where(f.col("events") >= hot).select(number, "target", "kind", "events")
 
 
 def hot_groups(tags: DataFrame, hot: DataFrame, split: int = groups.SPLIT) -> DataFrame:
     """Authors, how often each, and registers of each hot target, or of each part of one."""
-    place = hot.withColumnRenamed("events", "all")
-    return _merged(tags.join(place, ["target", "kind"]), split)
-
-
-def _merged(rows: DataFrame, split: int) -> DataFrame:
-    """Rows `t`, `target`, `all` (events that `t` has), `authors` to groups.GROUPS."""
+    rows = tags.join(hot.withColumnRenamed("events", "all"), ["target", "kind"])
     small = rows.where(f.col("all") < split)
     big = rows.where(f.col("all") >= split).select("t", "target", "all", "authors")
     parts = small.select("t", f.lit(0).alias("part"), "target", "authors").unionByName(
@@ -82,28 +78,18 @@ def hot_authors(found: DataFrame) -> DataFrame:
     return found.select("t", "keys", "counts").mapInArrow(groups.pairs, groups.PAIRS)
 
 
-def daily_groups(found: DataFrame, split: int = groups.SPLIT) -> DataFrame:
-    """Authors of each day and kind, or of each part of one, and how often each; `found` are
-    the staged `days`."""
-    rows = found.join(_events_of_days(found), "t").withColumn("target", f.lit(b""))
-    return _merged(rows, split)
+def daily_authors(events: DataFrame) -> DataFrame:
+    """`tables.COLUMNS["daily_author"]`, sorted in each file as an index has them."""
+    day = f.expr(f"created_at DIV {DAY}").alias("day")
+    counted = events.groupBy(day, "kind", "pubkey").agg(f.count("*").alias("n"))
+    return counted.sortWithinPartitions("day", "kind", "pubkey")
 
 
-def _events_of_days(found: DataFrame) -> DataFrame:
-    return found.groupBy("t").agg(f.sum("events").alias("all"))
-
-
-def daily(found: DataFrame, merged: DataFrame) -> DataFrame:
-    """`tables.COLUMNS["daily"]`, of the staged `days` and `daily_groups`."""
-    authors = merged.groupBy("t").agg(f.sum("n").alias("authors"))
-    rows = _events_of_days(found).withColumnRenamed("all", "events").join(authors, "t")
-    return rows.select(days.day_column(), days.kind_column(), "events", "authors")
-
-
-def daily_authors(merged: DataFrame) -> DataFrame:
-    """`tables.COLUMNS["daily_author"]`, of `daily_groups`."""
-    rows = merged.select("t", "keys", "counts").mapInArrow(groups.pairs, groups.PAIRS)
-    return rows.select(days.day_column(), days.kind_column(), "pubkey", "n")
+def daily(authors: DataFrame) -> DataFrame:
+    """`tables.COLUMNS["daily"]`, of the staged `daily_authors`."""
+    return authors.groupBy("day", "kind").agg(
+        f.sum("n").alias("events"), f.count("*").alias("authors")
+    )
 
 
 def kinds_table(daily: DataFrame) -> DataFrame:

@@ -7,6 +7,7 @@ A line that is not an event becomes a row with a reason.
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -20,7 +21,6 @@ from agent.reindex.event_rows import DAMAGED, KEPT_BYTES, Rejected, parquet_even
 from agent.reindex.inputs import for_hadoop
 from agent.reindex.spark import storesource
 from agent.reindex.spark.columns import ARROW, SCHEMA, batch
-from agent.reindex.spark.files import emptied
 from agent.reindex.spark.mentions import mentions
 from nostr_client.store.event_lines import LINE_LIMIT
 from nostr_client.store.tombstones import row_of
@@ -29,19 +29,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from nostr_client.codecs.event import Event
 
     Batches = Iterator[pa.RecordBatch]
+    Read = tuple[Event | Rejected, str | None]
+    """What a line or a row is, and the relay that had it."""
 
-READ: Final = f"{SCHEMA}, mentions string, is_reply boolean, reason string, line binary"
-"""The input schema, and what the tables for analysts read (`mentions`); for a line that is not an
-event the reason, and the beginning of the line."""
+READ: Final = (
+    f"{SCHEMA}, mentions string, is_reply boolean, relay string, reason string, line binary"
+)
+"""The input schema, and what the tables for analysts read (`mentions`); the relay that had the
+event, where that is known; for a line that is not an event the reason, and how the line begins."""
 
 _MORE: Final = (
     pa.field("mentions", pa.string()),
     pa.field("is_reply", pa.bool_()),
+    pa.field("relay", pa.string()),
     pa.field("reason", pa.string()),
     pa.field("line", pa.binary()),
 )
@@ -54,6 +59,10 @@ DAMAGED_FILE: Final = "FAILED_READ_FILE"
 
 TOO_LONG: Final = "a line of more than 16 MiB"
 
+RELAY: Final = "relay"
+"""The column of a Parquet archive that names the relay of each event, and the name of a folder,
+`relay=NAME`, that names the relay of all events in it."""
+
 
 def stage_store(
     spark: SparkSession, store: Path, next_seq: int, partitions: int, folders: Mapping[str, Path]
@@ -61,7 +70,8 @@ def stage_store(
     """Stage every event of a store before `next_seq` as SCHEMA, and what is grouped of them, in
     `folders` by table; how many events and tags."""
     for folder in folders.values():
-        emptied(folder)
+        shutil.rmtree(folder, ignore_errors=True)  # what an earlier run left half done
+        folder.mkdir(parents=True)
     write = storesource.staging(
         str(store), next_seq, partitions, {table: str(one) for table, one in folders.items()}
     )
@@ -92,10 +102,11 @@ def archives(
 def _from_jsonl(spark: SparkSession, paths: Sequence[str], verify: bool) -> DataFrame:
     """gz and zst are unpacked by their names, a task a file. A line over the limit is passed to
     Python as its length alone."""
-    lines = _texts(spark, paths).select(f.col("value").cast("binary").alias("line"))
+    texts = _texts(spark, paths)
+    lines = texts.select(f.col("value").cast("binary").alias("line"), _relay(texts))
     long = f.length("line") > LINE_LIMIT
     # Null marks what is too long: the line itself need not travel to Python.
-    short = lines.select(f.when(~long, f.col("line")).alias("line"))
+    short = lines.select(f.when(~long, f.col("line")).alias("line"), RELAY)
     return short.mapInArrow(_parser(verify), READ)
 
 
@@ -111,7 +122,25 @@ def _texts(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
 
 def _rows(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     reader = spark.read.option("recursiveFileLookup", "true")
-    return reader.parquet(*map(for_hadoop, paths)).select(*COLUMNS)
+    rows = reader.parquet(*map(for_hadoop, paths))
+    return rows.select(*COLUMNS, _relay(rows))
+
+
+def _relay(rows: DataFrame) -> Column:
+    """The relay of each row, null where neither its file nor its path says it."""
+    said = [f.col(RELAY)] if RELAY in rows.columns else []
+    if any(f"/{RELAY}=" in one for one in rows.inputFiles()):
+        said.append(_named_by_folder())
+    return f.coalesce(*said, f.lit(None)).cast("string").alias(RELAY)
+
+
+def _named_by_folder() -> Column:
+    """The innermost folder `relay=NAME` of a row's file. As for all folders that Spark names by a
+    column, characters that a path cannot have are escaped in the name, `/` as `%2F`."""
+    folder = f.regexp_extract("_metadata.file_path", f".*/{RELAY}=([^/]+)/", 1)
+    name = f.url_decode(f.replace(folder, f.lit("+"), f.lit("%2B")))
+    escaped = f.replace(name, f.lit("+"), f.lit("%2B"))
+    return f.when(folder != "", f.coalesce(f.try_url_decode(escaped), name))
 
 
 def damaged_files(spark: SparkSession, source: inputs.Input, remote: Sequence[str]) -> list[str]:
@@ -139,40 +168,46 @@ def rejects(read: DataFrame) -> DataFrame:
 def _parser(verify: bool) -> Callable[[Batches], Batches]:
     def run(batches: Batches) -> Batches:
         for one in batches:
-            lines = one.column(0).to_pylist()
-            yield from _both(_parsed(lines, verify))
+            lines, relays = (column.to_pylist() for column in one.columns)
+            yield from _both(_parsed(lines, relays, verify))
 
     return run
 
 
-def _parsed(lines: Iterable[bytes | None], verify: bool) -> Iterator[Event | Rejected]:
-    for line in lines:
+def _parsed(
+    lines: Iterable[bytes | None], relays: Iterable[str | None], verify: bool
+) -> Iterator[Read]:
+    for line, relay in zip(lines, relays, strict=True):
         if line is None:
-            yield Rejected(TOO_LONG, b"")
+            yield Rejected(TOO_LONG, b""), relay
         elif line.strip(b" \t\r\n"):
-            yield parse(line, verify)
+            yield parse(line, verify), relay
 
 
 def _reader(verify: bool) -> Callable[[Batches], Batches]:
     def run(batches: Batches) -> Batches:
         for one in batches:
-            yield from _both(parquet_events(one.columns, verify))
+            *columns, relays = one.columns
+            found = parquet_events(columns, verify)
+            yield from _both(zip(found, relays.to_pylist(), strict=True))
 
     return run
 
 
-def _both(found: Iterable[Event | Rejected]) -> Batches:
+def _both(found: Iterable[Read]) -> Batches:
     """Events and rejected lines as batches of READ."""
-    good, bad = [], []
-    for one in found:
+    good, relays, bad = [], [], []
+    for one, relay in found:
         if isinstance(one, Rejected):
             bad.append(one)
         else:
             good.append(one)
+            relays.append(relay)
     if good:
         rows = batch(map(row_of, good))
         said, replies = zip(*map(mentions, good), strict=True)
-        yield _batch([*rows.columns, pa.array(said, pa.string()), pa.array(replies)], len(good))
+        more = [pa.array(said, pa.string()), pa.array(replies), pa.array(relays, pa.string())]
+        yield _batch([*rows.columns, *more], len(good))
     if bad:
         nothing = [pa.nulls(len(bad), field.type) for field in list(_ARROW)[:-2]]
         reasons = pa.array([one.reason for one in bad], pa.string())

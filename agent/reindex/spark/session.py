@@ -32,6 +32,11 @@ COMPILER: Final = "-XX:TieredStopAtLevel=1"
 events, and found little to gain, as Java only moves what numpy works on."""
 
 
+FRUGAL: Final = ("-XX:GCTimeRatio=9", "-XX:MinHeapFreeRatio=15", "-XX:MaxHeapFreeRatio=40")
+"""Collect more often before the heap grows: Java would else take all of it for what it could
+collect. The peak of all processes for an archive of 300,000 events falls from 3.9 to 3.2 GiB."""
+
+
 ENDED: Final = "Java ended: it was killed, or ran out of memory; --memory gives it more"
 
 
@@ -53,6 +58,8 @@ class SparkOptions:
     """What the user set, beside `spark-defaults.conf`."""
     aot: Literal["train", "use", "off"] = "train"
     """Java's class cache: not used if `off`. Who runs the job trains it afterwards, if `train`."""
+    keeps_tables: bool = False
+    """Whether Spark's own tables outlive the run: their folder is then the user's, or Spark's."""
     serial_gc: bool = False
     """Fewer threads, for tests; in parallel otherwise."""
 
@@ -68,8 +75,9 @@ def open_session(options: SparkOptions) -> SparkSession:
 
     builder = SparkSession.builder.appName("nostr-tally reindex")
     if not options.submitted:
-        settings = settings_of(options, _prepare_java(options), os.environ)
-        if settings["spark.master"].startswith("local"):
+        flags = [] if options.master.startswith(CONNECT) else _prepare_java(options)
+        settings = settings_of(options, flags, os.environ)
+        if settings.get(REMOTE, settings.get(MASTER, "")).startswith("local"):
             os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
         for key, value in settings.items():
             builder = builder.config(key, value)
@@ -78,7 +86,6 @@ def open_session(options: SparkOptions) -> SparkSession:
         _fill(session, options)
     except (PySparkException, Py4JError, OSError) as error:
         raise SparkFailed(f"Spark did not start: {short(error)}") from error
-    session.sparkContext.setLogLevel("ERROR")
     return session
 
 
@@ -90,20 +97,32 @@ def settings_of(
     `--conf` comes before other options of the command, these before `spark-defaults.conf`.
     """
     given = {**_defaults(environ), **dict(_asked(options)), **dict(options.conf)}
+    master = given.get(REMOTE, given.get(MASTER, options.master))
+    if master.startswith(CONNECT):  # a server that somebody else has started
+        return {**dict(_SQL), **given}
     own = given.get(JAVA, "")
     fitting = [flag for flag in flags if "GC" not in flag or "GC" not in own]
     given[JAVA] = " ".join(filter(None, (own, *fitting)))
-    master = given.get("spark.master", options.master)
-    return {**dict(_started(options, master)), **dict(_SQL), **given}
+    found = {**dict(_started(options, master)), **dict(_SQL), **given}
+    if REMOTE in found:
+        del found[MASTER]
+    return found
 
 
 JAVA: Final = "spark.driver.extraJavaOptions"
+
+MASTER: Final = "spark.master"
+REMOTE: Final = "spark.remote"
+"""Where Spark Connect is: `sc://HOST:PORT`, or `local[N]` for a server that is started here."""
+
+CONNECT: Final = "sc://"
+"""How the address of a server of Spark Connect begins."""
 
 
 def _asked(options: SparkOptions) -> Iterator[tuple[str, str]]:
     """What options of the command ask for; at their defaults they ask for nothing."""
     if options.master != LOCAL:
-        yield "spark.master", options.master
+        yield REMOTE if options.master.startswith(CONNECT) else MASTER, options.master
     if options.memory != MEMORY:
         yield "spark.driver.memory", options.memory
 
@@ -122,9 +141,9 @@ def _defaults(environ: Mapping[str, str]) -> dict[str, str]:
 
 def _fill(session: SparkSession, options: SparkOptions) -> None:
     """Set what nobody set, also of a session that somebody else started."""
-    given = session.sparkContext.getConf()
+    given = session.conf.getAll
     for key, value in (*_SQL, ("spark.sql.shuffle.partitions", str(options.partitions))):
-        if not given.contains(key):
+        if key not in given:
             session.conf.set(key, value)
 
 
@@ -144,15 +163,13 @@ _SQL: Final = (
     ("parquet.enable.dictionary", "false"),
     ("spark.sql.files.maxPartitionBytes", str(SPLIT_BYTES)),
     ("spark.sql.sources.partitionOverwriteMode", "static"),
-    # The tables of one pass are written at once, and their rows are not sorted by table before.
-    ("spark.sql.maxConcurrentOutputFileWriters", "8"),
 )
 """Settings that a running session takes too."""
 
 
 def _started(options: SparkOptions, master: str) -> Iterator[tuple[str, str]]:
     """Settings of a session that is started here."""
-    yield "spark.master", master
+    yield MASTER, master
     yield "spark.driver.memory", options.memory
     # A machine that is short of CPU must not lose its own executor.
     yield "spark.executor.heartbeatInterval", "60s"
@@ -166,7 +183,8 @@ def _started(options: SparkOptions, master: str) -> Iterator[tuple[str, str]]:
         yield "spark.driver.host", "127.0.0.1"
     if options.work is not None:
         yield "spark.local.dir", str(options.work / "spark")
-        yield "spark.sql.warehouse.dir", str(options.work / "warehouse")
+        if not options.keeps_tables:
+            yield "spark.sql.warehouse.dir", str(options.work / "warehouse")
 
 
 def _prepare_java(options: SparkOptions) -> list[str]:
@@ -177,7 +195,7 @@ def _prepare_java(options: SparkOptions) -> list[str]:
     for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
         os.environ[name] = sys.executable
     os.environ["SPARK_LAUNCHER_OPTS"] = jvm.NO_COUNTERS
-    flags = ["-XX:+UseSerialGC" if options.serial_gc else "-XX:+UseParallelGC", COMPILER]
+    flags = ["-XX:+UseSerialGC" if options.serial_gc else "-XX:+UseParallelGC", COMPILER, *FRUGAL]
     if options.work is not None:
         flags += jvm.kept_in(options.work / "tmp")
     cache = jvm.aot_file(found, folder) if options.aot != "off" else None

@@ -12,10 +12,8 @@ from pyspark.sql import functions as f
 
 from agent.reindex import inputs
 from agent.reindex.single import ARCHIVED
-from agent.reindex.spark import analysis, chunks, mentions, plan, readers, tombstones
+from agent.reindex.spark import analysis, groups, mentions, plan, readers, relays, tombstones
 from agent.reindex.spark.columns import SCHEMA
-from agent.reindex.spark.files import write
-from agent.reindex.spark.groups import arrow, rows
 from agent.reindex.spark.numeric import fingerprints
 from nostr_client.codecs import kinds
 from nostr_client.store import digest
@@ -67,10 +65,9 @@ class Stages:
         run(
             "daily",
             {
-                "groups": lambda: plan.daily_groups(self._grouped("days")),
-                "daily": lambda: plan.daily(self._grouped("days"), read("daily", "groups")),
+                "authors": lambda: plan.daily_authors(self._living()),
+                "daily": lambda: plan.daily(read("daily", "authors")),
             },
-            packed={"groups": "n"},
         )
         run(
             "counters",
@@ -79,7 +76,7 @@ class Stages:
                 "kinds": lambda: plan.kinds_table(read("daily", "daily")),
             },
         )
-        run("fingerprints", {"sums": lambda: fingerprints(self._grouped("sums"))})
+        run("fingerprints", {"sums": lambda: fingerprints(self._living())})
         if self._mark is None:
             self._mentions()
 
@@ -91,6 +88,7 @@ class Stages:
                 "mentioned": lambda: mentions.mentioned(self._public()),
                 "identifiers": lambda: mentions.identifiers(self._public()),
                 "authors": lambda: mentions.authors(self._public()),
+                "relay_sets": lambda: relays.relay_sets(self._archived(), self._public()),
             },
         )
 
@@ -98,13 +96,15 @@ class Stages:
         """The tables for analysts, as analysis.TABLES; call it once `run` has ended."""
         public, read = self._public(), self._staging.read
         mentioned, authors = read(MENTIONS, "mentioned"), read(MENTIONS, "authors")
-        identifiers = read(MENTIONS, "identifiers")
+        identifiers, sets = read(MENTIONS, "identifiers"), read(MENTIONS, "relay_sets")
         found = analysis.of_mentions(mentioned) | {
             "daily_actives": analysis.actives(public, "day"),
             "weekly_actives": analysis.actives(public, "week"),
             "authors": analysis.seen(authors),
             "follows": analysis.follows(self._follow_lists()),
             "zaps": analysis.zaps(public),
+            "relays": relays.coverage(sets),
+            "relay_overlap": relays.overlap(sets),
             "assertions": analysis.assertions(
                 public, authors, mentioned, identifiers, self._job.settings.now
             ),
@@ -128,16 +128,15 @@ class Stages:
         self._staging.written("events", {"events": SCHEMA}, lambda: self._from_store(start))
 
     def _from_store(self, start: IndexedState) -> tuple[dict[str, int], dict[str, int]]:
-        """The stage `events` of a store, which makes the tables of the stage `tags` on its way."""
-        places = {"events": self._folder("events", "events")}
-        places |= {table: self._folder("tags", table) for table in chunks.SCHEMAS}
+        """The stage `events` of a store, which makes the table of the stage `tags` on its way."""
+        stages = ("events", "tags")
+        places = {one: Path(self._staging.path(one, one)).absolute() for one in stages}
         read, named = readers.stage_store(
             self._spark, self._job.source.store, start.next_seq, self._job.partitions, places
         )
         now, left = self._removed(start)
         living = read if left is None else left
-        notes = {"tags": named, "removals": now.removals, "digest": now.digest, "living": living}
-        return {"events": read}, notes
+        return {"events": read}, {"tags": named, "living": living} | now._asdict()
 
     def _removed(self, start: IndexedState) -> tuple[IndexedState, int | None]:
         """The store's mark for these ranges once they are read; where there were removals
@@ -189,7 +188,9 @@ class Stages:
     def _dead(self) -> None:
         """Archives: who is alive. A store has judged its own events, which all count."""
         if self._mark is not None:
-            self._staging.written("dead", {"status": STATUS}, self._stored)
+            living = self._staging.marks["events"].notes["living"]
+            row = [(SaveStatus.STORED.value, living)] if living else []
+            self._staging.run("dead", {"status": lambda: self._spark.createDataFrame(row, STATUS)})
             return
         settings, read = self._job.settings, self._staging.read
         self._staging.run(
@@ -212,13 +213,6 @@ class Stages:
         """The events of archives, each as often as it came."""
         return readers.events(self._staging.read("events", "read"))
 
-    def _stored(self) -> tuple[dict[str, int], dict[str, int]]:
-        """The status of a store's events, of which it is known how many are left."""
-        living = self._staging.marks["events"].notes["living"]
-        row = [(SaveStatus.STORED.value, living)] if living else []
-        write(self._folder("dead", "status"), rows(arrow(STATUS), row))
-        return {"status": len(row)}, {}
-
     def _living(self) -> DataFrame:
         """The events that count."""
         if self._mark is None:
@@ -228,13 +222,7 @@ class Stages:
 
     def _all_live(self) -> bool:
         """Whether all that was read of a store counts: nothing was removed while it was read."""
-        if self._mark is None:
-            return False
-        return self._staging.marks["events"].notes["removals"] == self._mark.removals
-
-    def _folder(self, stage: str, table: str) -> Path:
-        """Where this machine writes a table itself; its workers have other working folders."""
-        return Path(self._staging.path(stage, table)).absolute()
+        return self._mark is not None and self.mark().removals == self._mark.removals
 
     def _here(self) -> DataFrame:
         return self._spark.read.schema("seq long").parquet(self._staging.path("events", "here"))
@@ -243,26 +231,20 @@ class Stages:
         """A store's are there, unless some of its events were removed while they were read."""
         if self._all_live():
             there = {"tags": self._staging.marks["events"].notes["tags"]}
-            self._staging.written("tags", chunks.SCHEMAS, lambda: (there, {}))
+            self._staging.written("tags", {"tags": groups.TAGS}, lambda: (there, {}))
             return
-        self._staging.written("tags", chunks.SCHEMAS, self._group)
-
-    def _group(self) -> tuple[dict[str, int], dict[str, int]]:
-        made = plan.grouped(self._living())
-        return {"tags": self._staging.split("tags", made, "tags.events")}, {}
-
-    def _grouped(self, table: str) -> DataFrame:
-        """A table of the stage `tags`."""
-        return self._staging.read("tags", table).select(f"{table}.*")
+        self._staging.run(
+            "tags", {"tags": lambda: plan.grouped(self._living())}, packed={"tags": "events"}
+        )
 
     def _registers(self) -> None:
         hot, read = self._job.settings.hot, self._staging.read
         self._staging.run(
             "registers",
             {
-                "target": lambda: plan.hot_targets(self._grouped("counts"), hot),
+                "target": lambda: plan.hot_targets(read("tags", "tags"), hot),
                 "groups": lambda: plan.hot_groups(
-                    self._grouped("tags"), read("registers", "target")
+                    read("tags", "tags"), read("registers", "target")
                 ),
                 "hot": lambda: plan.hot_table(
                     read("registers", "target"), read("registers", "groups")

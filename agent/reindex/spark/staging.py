@@ -1,4 +1,4 @@
-"""Stores stages as Parquet folders with a mark of success, on any file system of Hadoop.
+"""Stores stages as Parquet folders with a mark of success, on any file system that Spark writes.
 
 `<work>/<fingerprint>/<stage>/table=<table>`: a stage is done when it has its mark, which is written
 last. The next run overwrites a half-written stage.
@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
+from pyspark.errors import AnalysisException
 from pyspark.sql import Observation
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
+from pyspark.sql.utils import is_remote
 
+from agent.reindex import inputs
 from agent.reindex.reporter import INTERVAL_S
+from nostr_client.new_file import new_file, remove
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,9 +33,9 @@ if TYPE_CHECKING:
     Makers = Mapping[str, Callable[[], DataFrame]]
     Shown = Callable[[dict[str, int]], int]
 
-DONE: Final = "_DONE"
+DONE: Final = "done"
 
-NOW: Final = "_NOW"
+NOW: Final = "now"
 """What keeps the time at which the events of a folder were judged."""
 
 KEPT_S: Final = 86_400
@@ -81,13 +86,13 @@ class Staging:
         if kept is not None and abs(settings.now - kept) <= within:
             return kept
         for stage in reversed(dependent):
-            self._remove(f"{self._root}/{stage}/{DONE}")
-        self._put(f"{self._root}/{NOW}", str(settings.now).encode())
+            self._put(f"{self._root}/{stage}/{DONE}")
+        self._put(f"{self._root}/{NOW}", str(settings.now))
         return settings.now
 
     def discard(self) -> None:
         """Remove all that is staged."""
-        self._remove(self._root)
+        self._put(self._root)
 
     def run(
         self,
@@ -127,19 +132,6 @@ class Staging:
 
         return self._once(stage, make, _all)
 
-    def split(self, stage: str, rows: DataFrame, number: str) -> int:
-        """Write rows that the column `table` parts into the tables of a stage; return the sum of
-        the column `number`, added up while they are written."""
-        counted = Observation()
-        observed = rows.observe(counted, f.coalesce(f.sum(number), f.lit(0)).alias("rows"))
-        writer = observed.write.mode("overwrite").partitionBy("table")
-        writer.parquet(f"{self._root}/{stage}")
-        for of, table in self._schemas:
-            if of == stage:  # Spark makes no folder for a table without rows
-                files, place = self._files(self.path(stage, table))
-                files.mkdirs(place)
-        return int(counted.get["rows"])
-
     def _once(self, stage: str, make: Callable[[], Mark], shown: Shown) -> Mark:
         found = self._found(stage)
         if found is not None:
@@ -156,7 +148,7 @@ class Staging:
     def _write(self, stage: str, make: Callable[[], Mark], shown: Shown) -> Mark:
         with self._reporter.stage(stage) as count, polled(self._spark, stage, self._reporter):
             mark = make()
-            self._put(f"{self._root}/{stage}/{DONE}", msgspec.json.encode(mark))
+            self._put(f"{self._root}/{stage}/{DONE}", msgspec.json.encode(mark).decode())
             count(shown(mark.rows))
         return mark
 
@@ -181,41 +173,46 @@ class Staging:
         return None if text is None else msgspec.json.decode(text, type=Mark)
 
     def _get(self, path: str) -> str | None:
-        files, place = self._files(path)
-        if not files.exists(place):
-            return None
-        stream = files.open(place)
+        """A text that was put there; None if there is none, or an empty one."""
+        place = inputs.local(path)
+        if place is not None:
+            return place.read_text("utf-8") if place.is_file() else None
         try:
-            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
-        finally:
-            stream.close()
+            rows = self._spark.read.text(path).collect()
+        except AnalysisException as error:
+            if error.getCondition() == "PATH_NOT_FOUND":
+                return None
+            raise
+        return rows[0][0] if rows else None
 
-    def _put(self, path: str, data: bytes) -> None:
-        files, place = self._files(path)
-        stream = files.create(place, True)
-        try:
-            stream.write(data)
-        finally:
-            stream.close()
+    def _put(self, path: str, text: str = "") -> None:
+        """Write a text, or nothing, instead of all that is there.
 
-    def _remove(self, path: str) -> None:
-        files, place = self._files(path)
-        files.delete(place, True)
-
-    def _files(self, path: str) -> tuple[Any, Any]:
-        """Hadoop's file system of a path, and the path as it wants it."""
-        place = self._jvm.org.apache.hadoop.fs.Path(path)
-        context: Any = self._spark.sparkContext
-        return place.getFileSystem(context._jsc.hadoopConfiguration()), place
-
-    @property
-    def _jvm(self) -> Any:
-        return self._spark.sparkContext._jvm
+        On this machine without Spark, whose first jobs take a second.
+        """
+        place = inputs.local(path)
+        if place is not None:
+            remove(place)
+            if text:
+                place.parent.mkdir(parents=True, exist_ok=True)
+                with new_file(place) as part:
+                    part.write_text(text, "utf-8")
+            return
+        rows = self._spark.createDataFrame([(text,)] if text else [], "value string")
+        rows.coalesce(1).write.mode("overwrite").text(path)
 
 
 @contextmanager
 def polled(spark: SparkSession, stage: str, reporter: Reporter) -> Iterator[None]:
     """Report tasks done and tasks in all of what runs, as long as the block lasts."""
+    if is_remote():
+        show: Any = partial(_show, stage, reporter)
+        spark.registerProgressHandler(show)
+        try:
+            yield
+        finally:
+            spark.removeProgressHandler(show)
+        return
     ended = threading.Event()
     thread = threading.Thread(target=_poll, args=(spark, stage, reporter, ended), daemon=True)
     thread.start()
@@ -224,6 +221,14 @@ def polled(spark: SparkSession, stage: str, reporter: Reporter) -> Iterator[None
     finally:
         ended.set()
         thread.join(5.0)
+
+
+def _show(stage: str, reporter: Reporter, stages: Any, **_: object) -> None:
+    """What Spark Connect says of a running query."""
+    known = list(stages or ())
+    if known:
+        done, total = sum(s.num_completed_tasks for s in known), sum(s.num_tasks for s in known)
+        reporter.running(stage, done, total)
 
 
 def _poll(spark: SparkSession, stage: str, reporter: Reporter, ended: threading.Event) -> None:

@@ -12,16 +12,17 @@ processes of Python, one after the other.
 from __future__ import annotations
 
 import gc
-from contextlib import ExitStack, closing
+import os
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from agent.reindex.inputs import open_store
-from agent.reindex.spark import chunks, groups
+from agent.reindex.spark import groups
 from agent.reindex.spark.columns import ARROW, from_columns
-from agent.reindex.spark.files import whole
 from nostr_client.errors import StoreCorrupt
 from nostr_client.store.lookup import rows_in
 from nostr_client.store.tombstones import stored_tags
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    import pyarrow.parquet as pq
-
     Batches = Iterator[pa.RecordBatch]
 
 STAGED: Final = "events long, tags long"
@@ -39,10 +38,7 @@ STAGED: Final = "events long, tags long"
 
 STAGED_ARROW: Final = groups.arrow(STAGED)
 
-SCHEMAS: Final = {
-    "events": ARROW,
-    **{table: pa.schema([(table, pa.struct(list(of)))]) for table, of in chunks.ARROW.items()},
-}
+SCHEMAS: Final = {"events": ARROW, "tags": groups.TAGS_ARROW}
 """The tables that are staged of a range."""
 
 CHUNK: Final = 10_000
@@ -74,7 +70,7 @@ def staging(
         for batch in batches:
             for part in batch.column(0).to_pylist():
                 first = 1 + part * size
-                seqs = Range(first, max(first, min(first + size, next_seq)))
+                seqs = Range(first, min(first + size, next_seq))
                 yield groups.rows(STAGED_ARROW, [_stage(store, seqs, folders)])
 
     return run
@@ -87,31 +83,45 @@ def _stage(store: str, seqs: Range, folders: Mapping[str, str]) -> tuple[int, in
     try:
         with ExitStack() as stack:
             conn = stack.enter_context(closing(open_store(Path(store))))
-            out = {
-                table: stack.enter_context(whole(Path(folders[table], name), schema))
+            events, tags = (
+                stack.enter_context(_whole(Path(folders[table], name), schema))
                 for table, schema in SCHEMAS.items()
-            }
-            return _staged(_batches(conn, seqs), out)
+            )
+            return _staged(_batches(conn, seqs), events, tags)
     finally:
         gc.enable()
 
 
-def _staged(batches: Batches, out: Mapping[str, pq.ParquetWriter]) -> tuple[int, int]:
+@contextmanager
+def _whole(file: Path, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
+    """Write a file aside, under a name that readers pass over, and rename it at the end."""
+    aside = file.with_name(f"_{file.name}.{os.getpid()}")
+    # Only text is compressed: ids and keys are as good as random.
+    packed = {one.name: "lz4" if pa.types.is_string(one.type) else "none" for one in schema}
+    options = {"compression": packed, "use_dictionary": False, "write_statistics": False}
+    try:
+        with pq.ParquetWriter(aside, schema, **options) as out:
+            yield out
+        aside.replace(file)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def _staged(batches: Batches, events: pq.ParquetWriter, tags: pq.ParquetWriter) -> tuple[int, int]:
     """Write events as they come, and what is grouped of them; how many events and tags."""
     read = named = 0
-    for held in groups.chunks(_kept(batches, out["events"])):
-        for table, made in chunks.of_chunk(held):
-            column = chunks.nested(table, made)
-            out[table].write_batch(pa.RecordBatch.from_arrays([column], schema=SCHEMAS[table]))
-            named += int(made.column("events").to_numpy().sum()) if table == "tags" else 0
-        read += sum(map(len, held))
+
+    def kept() -> Batches:
+        nonlocal read
+        for batch in batches:
+            events.write_batch(batch)
+            read += len(batch)
+            yield batch.select(groups.TAKEN)
+
+    for made in groups.grouped(kept()):
+        tags.write_batch(made)
+        named += int(made.column("events").to_numpy().sum())
     return read, named
-
-
-def _kept(batches: Batches, events: pq.ParquetWriter) -> Batches:
-    for batch in batches:
-        events.write_batch(batch)
-        yield batch
 
 
 def _batches(conn: sqlite3.Connection, seqs: Range) -> Batches:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
+from typing import Any
 
 import click
 
@@ -32,6 +33,7 @@ _PLACE = UserPath(path_type=str)
     metavar="URL",
     help="Where tables, rejects and stages go.",
 )
+@click.option("--catalog", default="", metavar="NAMESPACE", help="Where tables go too.")
 @click.option("--partitions", type=click.IntRange(1), default=200, show_default=True)
 @click.option("--hot", type=click.IntRange(1), default=HOT, show_default=True)
 @click.option("--verify", is_flag=True, help="Check every signature.")
@@ -41,6 +43,7 @@ def main(
     jsonl: tuple[str, ...],
     parquet: tuple[str, ...],
     out: str,
+    catalog: str,
     partitions: int,
     hot: int,
     verify: bool,
@@ -57,18 +60,16 @@ def main(
     settings = inputs.Settings(now=at, fixed=now is not None, hot=hot, verify=verify, strict=strict)
     done = False
     with Stoppable():
-        _run("jsonl" if jsonl else "parquet", jsonl or parquet, settings, out, partitions)
+        kind: inputs.Kind = "jsonl" if jsonl else "parquet"
+        paths = jsonl or parquet
+        _run(kind, paths, settings, out, catalog=catalog, partitions=partitions)
         done = True
     if not done:
         sys.exit(INTERRUPTED)
 
 
 def _run(
-    kind: inputs.Kind,
-    paths: tuple[str, ...],
-    settings: inputs.Settings,
-    out: str,
-    partitions: int,
+    kind: inputs.Kind, paths: tuple[str, ...], settings: inputs.Settings, out: str, **given: Any
 ) -> None:
     try:
         job = Job(
@@ -77,8 +78,8 @@ def _run(
             engine="spark",
             work=f"{out.rstrip('/')}/work",
             out=out,
-            partitions=partitions,
             submitted=True,
+            **given,
         )
         run_job(job, Reporter(_line))
     except NostrTallyError as error:

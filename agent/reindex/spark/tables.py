@@ -10,12 +10,11 @@ import pyarrow.dataset as ds
 
 from agent.reindex.parquet import CHUNK, COLUMNS
 from agent.reindex.spark.columns import KEY
-from agent.reindex.spark.days import day_and_kind
 from agent.reindex.spark.groups import coded, matrix_of
 from agent.reindex.spark.numeric import number_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -28,7 +27,7 @@ PLACES: Final = {
     "hot": ("registers", "hot"),
     "hot_author": ("registers", "groups"),
     "daily": ("daily", "daily"),
-    "daily_author": ("daily", "groups"),
+    "daily_author": ("daily", "authors"),
     "zap": ("counters", "zap"),
     "kinds": ("counters", "kinds"),
     "status": ("dead", "status"),
@@ -56,26 +55,24 @@ class StagedTables:
         if table == "fingerprint":
             return self._sums(found)
         if table == "hot_author":
-            return self._pairs(found, lambda t: (t,), numbers)
+            return self._pairs(found, numbers)
         if table == "daily_author":
-            return self._pairs(found, day_and_kind, numbers)
+            files = [self._plain(one, COLUMNS[table]) for one in found.get_fragments()]
+            return ((*what, numbers[who], n) for *what, who, n in heapq.merge(*files))
         return self._plain(found, COLUMNS[table])
 
     def _plain(self, found: Any, columns: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
         for batch in found.to_batches(columns=list(columns), batch_size=CHUNK):
             yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
-    def _pairs(
-        self, found: Any, named: Callable[[Any], tuple[Any, ...]], numbers: Numbers
-    ) -> Iterator[tuple[Any, ...]]:
-        """An author a row, behind what names the group.
+    def _pairs(self, found: Any, numbers: Numbers) -> Iterator[tuple[Any, ...]]:
+        """An author a row, behind the number of the target.
 
         Each file has its groups in order; they are merged, as SQLite likes its rows so.
         """
         files = [self._groups(one) for one in found.get_fragments()]
         for held in _held(heapq.merge(*files)):
-            t, a, n = _numbered(held, numbers)
-            yield from zip(*(column.tolist() for column in (*named(t), a, n)), strict=True)
+            yield from zip(*(c.tolist() for c in _numbered(held, numbers)), strict=True)
 
     def _groups(self, file: Any) -> Iterator[Group]:
         for batch in file.to_batches(columns=["t", "keys", "counts"], batch_size=GROUPS):

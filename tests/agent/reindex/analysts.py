@@ -63,25 +63,26 @@ CREATE MACRO things(tags, es, a_s) AS the_values(list_concat(
     list_filter(named(tags, a_s), lambda t: contains(t[2], ':'))));
 CREATE MACRO kind_of(name) AS CASE WHEN contains(name, ':') THEN 30384 ELSE 30383 END;
 CREATE VIEW reply AS
-    SELECT pubkey, created, target, coalesce(given, kind_of(target)) AS target_kind,
+    SELECT id, pubkey, created, target, coalesce(given, kind_of(target)) AS target_kind,
         list_contains(direct, target) AS is_direct FROM (
-        SELECT pubkey, created, given, direct, unnest(list_distinct(everything)) AS target FROM (
-            SELECT pubkey, created, NULL AS given,
+        SELECT id, pubkey, created, given, direct, unnest(list_distinct(everything)) AS target
+        FROM (
+            SELECT id, pubkey, created, NULL AS given,
                 list_concat(the_values(parents(es)), addresses(the_values(parents(eas))))
                     AS direct,
                 list_concat(the_values(thread(es)), addresses(the_values(thread(eas))))
                     AS everything
             FROM note
             UNION ALL
-            SELECT pubkey, created, NULL, things(tags, ['e'], ['a']),
+            SELECT id, pubkey, created, NULL, things(tags, ['e'], ['a']),
                 things(tags, ['e', 'E'], ['a', 'A'])
             FROM public WHERE kind = 1111
             UNION ALL
-            SELECT pubkey, created, 30385, the_values(named(tags, ['i'])),
+            SELECT id, pubkey, created, 30385, the_values(named(tags, ['i'])),
                 the_values(named(tags, ['i', 'I']))
             FROM public WHERE kind = 1111));
 CREATE VIEW reaction AS
-    SELECT pubkey, created, content, unnest(list_distinct(things(
+    SELECT id, pubkey, created, content, unnest(list_distinct(things(
         list_concat(the_last(named(tags, ['e'])), named(tags, ['a'])), ['e'], ['a']))) AS target
     FROM public WHERE kind = 7;
 CREATE VIEW list AS
@@ -89,10 +90,20 @@ CREATE VIEW list AS
         row_number() OVER versions AS n, lead(created) OVER versions AS until
     FROM event WHERE kind = 3 AND status IN ('stored', 'superseded')
     WINDOW versions AS (PARTITION BY pubkey ORDER BY created, id DESC);
+CREATE VIEW naming AS
+    SELECT id, target FROM reaction
+    UNION ALL SELECT id, target FROM reply WHERE target_kind <> 30385
+    UNION ALL SELECT id, unnest(the_values(named(tags, ['q']))) FROM public WHERE kind IN (1, 1111)
+    UNION ALL SELECT id, unnest(things(tags, ['e'], ['a'])) FROM public WHERE kind IN (6, 16);
+CREATE VIEW held AS
+    SELECT DISTINCT relay, 'events' AS what, id AS thing FROM copy JOIN public USING (id)
+    UNION SELECT relay, 'people', pubkey FROM copy JOIN public USING (id)
+    UNION SELECT relay, 'targets', target FROM copy JOIN naming USING (id);
 """
 
 COUNTED = "count(*), count(DISTINCT pubkey)"
 SEEN = "min(created), max(created)"
+HELD = ", ".join(f"count(*) FILTER (what = '{one}')" for one in ("events", "people", "targets"))
 
 
 def _distinct(names: str, kinds: str) -> str:
@@ -123,6 +134,16 @@ QUERIES = {
     "hashtags": f"""SELECT tag, {COUNTED}, {SEEN} FROM (SELECT pubkey, created, unnest(
         list_distinct(list_transform(the_values(named(tags, ['t'])), lambda v: lower(v)))) AS tag
         FROM public) GROUP BY tag""",
+    "relays": """SELECT relay, count(*) FILTER (what = 'events'),
+        count(*) FILTER (what = 'events')
+            / (SELECT count(DISTINCT thing) FROM held WHERE what = 'events'),
+        count(*) FILTER (what = 'events' AND thing NOT IN (
+            SELECT id FROM copy GROUP BY id HAVING count(DISTINCT relay) > 1)),
+        count(*) FILTER (what = 'people'), count(*) FILTER (what = 'targets')
+        FROM held GROUP BY relay""",
+    "relay_overlap": f"""SELECT one.relay, other.relay, {HELD}
+        FROM held AS one JOIN held AS other USING (what, thing)
+        WHERE one.relay <> other.relay GROUP BY ALL""",
 }
 """Each table that SQL alone can make, with its columns in order; actives without the sketches."""
 
@@ -133,8 +154,10 @@ def judged(events: Sequence[Event], urls: Sequence[str], now: int) -> list[tuple
     return [(event, blocked.status(row_of(event)).value) for event in events]
 
 
-def tables(found: Sequence[tuple[Event, str]]) -> dict[str, Rows]:
-    """The tables of judged events, by name."""
+def tables(
+    found: Sequence[tuple[Event, str]], copies: Sequence[tuple[str, str]]
+) -> dict[str, Rows]:
+    """The tables of judged events, by name; `copies` are ids and the relays that had them."""
     rows = [
         (e.id, e.pubkey, e.created_at, e.kind, e.tags, e.content, status, is_private(e))
         for e, status in found
@@ -142,6 +165,8 @@ def tables(found: Sequence[tuple[Event, str]]) -> dict[str, Rows]:
     columns = [pa.array(c, f.type) for c, f in zip(zip(*rows, strict=True), SCHEMA, strict=True)]
     with duckdb.connect() as conn:
         conn.register("event", pa.table(columns, schema=SCHEMA))
+        ids, relays = map(list, zip(*copies, strict=True))
+        conn.register("copy", pa.table({"id": ids, "relay": relays}))
         conn.execute(PREPARE)
         made = {name: conn.execute(sql).fetchall() for name, sql in QUERIES.items()}
         made["zaps"] = _zaps(conn, [event for event, status in found if status == _STORED])

@@ -105,11 +105,21 @@ def everything() -> list[Event]:
     return list({event.id: event for event in found}.values())
 
 
+RELAYS = {"one.example": 2, "wss%3A%2F%2Ftwo.example%2Fa+b": 3, "100% three": 7}
+"""Names of relays as folders have them, and which of the events each has: every second, and so on.
+An event whose place in the list none of the numbers divides is in no folder of a relay."""
+
+NAMES = ("one.example", "wss://two.example/a+b", "100% three")
+"""The same names as the tables have them."""
+
+
 class Archived(NamedTuple):
-    """An archive of everything: its job, its events as they are judged, and what the run said."""
+    """An archive of everything: its job, its events as they are judged, the ids and the relays of
+    copies, and what the run said."""
 
     job: Job
     events: list[tuple[Event, str]]
+    copies: list[tuple[str, str]]
     heard: Heard
 
     @property
@@ -120,6 +130,22 @@ class Archived(NamedTuple):
 def archived(spark: SparkSession, folder: Path) -> Archived:
     """Rebuild the tables of an archive of everything."""
     events = everything()  # once: requests of zaps are signed at random
-    path = write_archive(folder / "a.jsonl", events)
-    job = job_of(inputs.archive("jsonl", [str(path)]), folder)
-    return Archived(job, analysts.judged(events, URLS, NOW), by_spark(spark, job))
+    copies = write_by_relay(folder / "archive", events)
+    job = job_of(inputs.archive("jsonl", [str(folder / "archive")]), folder)
+    return Archived(job, analysts.judged(events, URLS, NOW), copies, by_spark(spark, job))
+
+
+def write_by_relay(folder: Path, events: list[Event]) -> list[tuple[str, str]]:
+    """Each event twice in the folder of each relay that has it, and in one of no relay if none
+    has; the ids and the relays."""
+    copies, left = [], {event.id: event for event in events}
+    for (escaped, every), name in zip(RELAYS.items(), NAMES, strict=True):
+        some = events[every::every]
+        place = folder / f"relay={escaped}" / "2026"
+        place.mkdir(parents=True)
+        write_archive(place / "a.jsonl", some)
+        copies += [(event.id, name) for event in some]
+        for event in some:
+            left.pop(event.id, None)
+    write_archive(folder / "a.jsonl", left.values())
+    return copies

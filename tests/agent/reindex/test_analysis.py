@@ -40,7 +40,7 @@ def rows_of(tables: Path, name: str) -> list[tuple[Any, ...]]:
 
 def test_every_table_equals_that_of_duckdb(archived: Archived) -> None:
     tables, events, said = archived.tables, archived.events, archived.heard.built.rows
-    wanted = analysts.tables(events)
+    wanted = analysts.tables(events, archived.copies)
     assert wanted.keys() == TABLES.keys() - {"assertions"}
     for name, rows in wanted.items():
         found = rows_of(tables, name)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agent.reindex.spark import counts, groups
+from agent.reindex.spark import groups
 from agent.reindex.spark.columns import KEY, batch
 from nostr_client import hll
 from nostr_client.store.tombstones import EventRow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     import pyarrow as pa
 
@@ -52,11 +52,6 @@ def chunks(rows: list[EventRow], size: int) -> list[pa.RecordBatch]:
     return [batch(rows[at : at + size]).select(wanted) for at in range(0, len(rows), size)]
 
 
-def grouped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for held in groups.chunks(iter(batches)):
-        yield from groups.of_targets(held)
-
-
 @pytest.mark.parametrize("chunk", [1, 700, 10**6])
 def test_groups_of_chunks_are_those_of_a_plain_count(
     chunk: int, monkeypatch: pytest.MonkeyPatch
@@ -64,7 +59,7 @@ def test_groups_of_chunks_are_those_of_a_plain_count(
     monkeypatch.setattr(groups, "CHUNK", chunk)
     rows = events()
     found: Counter[tuple[str, str, int, bytes]] = Counter()
-    for made in grouped(chunks(rows, 70)):
+    for made in groups.grouped(iter(chunks(rows, 70))):
         for row in made.to_pylist():
             name, value = groups.name_and_value(row["target"])
             assert row["events"] * KEY == len(row["authors"])
@@ -73,32 +68,10 @@ def test_groups_of_chunks_are_those_of_a_plain_count(
     assert found == counted(rows)
 
 
-@pytest.mark.parametrize("hot", [1, 3, 30])
-@pytest.mark.parametrize("cut", [1, 13, 10**6])
-def test_hot_targets_are_those_of_a_plain_count(
-    cut: int, hot: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(groups, "CHUNK", 700)
-    tags = (made.select(counts.TAKEN) for made in grouped(chunks(rows_of_all, 70)))
-    batched = (one for made in tags for one in counts.of_batch(made))
-    packed = [tuple(row.values()) for one in batched for row in one.to_pylist()]
-    assert len(packed) > len(VALUES), "a target is in more than one row"
-    packed.sort(key=lambda row: row[:2])
-    cuts = [packed[at : at + cut] for at in range(0, len(packed), cut)]
-    batches = (groups.rows(counts.COUNTS_ARROW, one) for one in cuts)
-    found = [tuple(r.values()) for b in counts.hot_targets(hot)(batches) for r in b.to_pylist()]
-    sums: Counter[tuple[str, str, int]] = Counter()
-    for (name, value, kind, _), n in counted(rows_of_all).items():
-        sums[name, value, kind] += n
-    assert sorted((*groups.name_and_value(t), kind, n) for t, kind, n in found) == sorted(
-        (*target, n) for target, n in sums.items() if n >= hot
-    )
-
-
 def spread_rows(split: int | None) -> list[dict[str, Any]]:
     """Every target of the events, its authors in one part or in many, sorted as Spark does it."""
     parts: list[tuple[Any, ...]] = []
-    for made in grouped(chunks(rows_of_all, 70)):
+    for made in groups.grouped(iter(chunks(rows_of_all, 70))):
         for row in made.to_pylist():
             t = numbers.setdefault((row["target"], row["kind"]), len(numbers))
             parts.append((t, row["target"], row["events"], row["authors"]))

@@ -76,6 +76,16 @@ def test_a_driver_that_workers_elsewhere_must_reach_is_not_bound(master: str, bo
     assert ("spark.driver.host" in by_conf) is bound
 
 
+@pytest.mark.parametrize("how", ["option", "setting"])
+def test_a_server_of_spark_connect_gets_no_settings_of_a_java_here(how: str) -> None:
+    url = "sc://head:15002"
+    asked = {"master": url} if how == "option" else {"conf": (("spark.remote", url),)}
+    found = settings_of(SparkOptions(**asked), [], {})
+    assert found["spark.remote"] == url
+    assert "spark.master" not in found
+    assert not [name for name in found if name.startswith(("spark.driver", "spark.local"))]
+
+
 def test_the_cache_of_the_callers_java_is_trained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from agent.reindex import inputs, single
-from agent.reindex.event_rows import DAMAGED
+from agent.reindex.event_rows import ARCHIVE_COLUMNS, DAMAGED, archive_values
 from agent.reindex.inputs import Settings
 from agent.reindex.protocol import STAGES, Checked, Job, Stage, from_line
 from agent.reindex.reporter import Reporter
@@ -330,3 +332,35 @@ def test_signatures_are_checked_where_asked(spark: SparkSession, tmp_path: Path)
         "the signature does not hold"
     ]
     assert readers.events(readers.archives(spark, source, verify=False)).count() == 2
+
+
+def relays_of(found: DataFrame) -> set[tuple[str, str | None]]:
+    return {(row.id.hex(), row.relay) for row in readers.events(found).collect()}
+
+
+def test_the_relay_of_an_event_is_that_of_its_folder_or_its_column(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    one, two, three = nasty()[:3]
+    inner = tmp_path / "lines" / "relay=outer.example" / "relay=wss%3A%2F%2Fa+b.example"
+    inner.mkdir(parents=True)
+    (inner / "a.jsonl").write_text(f"no event\n\n{one.to_json()}\n", "utf-8")
+    (inner.parent / "b.jsonl").write_text(two.to_json(), "utf-8")
+    (tmp_path / "lines" / "relay=of a file.jsonl").write_text(three.to_json(), "utf-8")
+    archive = inputs.archive("jsonl", [str(tmp_path / "lines")])
+    assert relays_of(readers.archives(spark, archive, verify=False)) == {
+        (one.id, "wss://a+b.example"),
+        (two.id, "outer.example"),
+        (three.id, None),
+    }
+
+    place = tmp_path / "rows" / "relay=outer.example"
+    place.mkdir(parents=True)
+    columns = dict(zip(ARCHIVE_COLUMNS, zip(*archive_values([one, two]), strict=True), strict=True))
+    rows = pa.table({**columns, "relay": ["inner.example", None]})
+    pq.write_table(rows, place / "a.parquet")
+    archive = inputs.archive("parquet", [str(tmp_path / "rows")])
+    assert relays_of(readers.archives(spark, archive, verify=False)) == {
+        (one.id, "inner.example"),
+        (two.id, "outer.example"),
+    }

@@ -42,7 +42,7 @@ def test_events_that_go_after_they_were_read_are_not_counted(
     asyncio.run(made(path))
     asked = Stages._removed
 
-    def removed(stages: Stages, start: IndexedState) -> tuple[int, int | None]:
+    def removed(stages: Stages, start: IndexedState) -> tuple[IndexedState, int | None]:
         helper = threading.Thread(target=lambda: asyncio.run(thinned(path)))
         helper.start()
         helper.join()
