@@ -67,10 +67,15 @@ _END: Final = (
     "UPDATE claim_period SET last_at = ?, registers = ? WHERE q = ? AND r = ? AND begun_at = ?"
 )
 _ROWS: Final = (
-    f"SELECT url, begun_at, last_at, answers, registers, {_LAST} FROM claim_period p"
-    " JOIN claim_query USING (q) JOIN claim_relay USING (r) WHERE key = ?"
-    " ORDER BY url, begun_at DESC"
+    "SELECT url, begun_at, last_at, answers, registers, said FROM"
+    " (SELECT q, r, url, max(coalesce(answered_at, asked_at)) AS said,"
+    " ifnull((SELECT max(begun_at) FROM claim_period p"
+    " WHERE p.q = c.q AND p.r = c.r AND p.answers AND begun_at <= ?2), 0) AS back"
+    " FROM claim c JOIN claim_query USING (q) JOIN claim_relay USING (r)"
+    " WHERE key = ?1 GROUP BY q, r)"
+    " JOIN claim_period USING (q, r) WHERE begun_at >= back ORDER BY url, begun_at DESC"
 )
+"""The rows back to the one in which a relay last answered at a time: older ones say nothing."""
 
 
 class Standing(NamedTuple):
@@ -146,7 +151,7 @@ def _earlier(after: bytes | None, difference: bytes | None) -> bytes | None:
 
 def standings(conn: sqlite3.Connection, key: str, at: float) -> dict[str, Standing]:
     """Return what relays showed at a time for a question, by URL, as far as the store knows."""
-    rows = groupby(conn.execute(_ROWS, (key,)), key=itemgetter(0))
+    rows = groupby(conn.execute(_ROWS, (key, at)), key=itemgetter(0))
     found = {url: _standing(_periods(mine), at) for url, mine in rows}
     return {url: one for url, one in found.items() if one is not None}
 
