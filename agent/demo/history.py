@@ -9,7 +9,7 @@ from agent.demo.world import WEEK
 from nostr_client import hll
 from nostr_client.count.merge import Claim, ClaimStatus, Method, merge_claims
 from nostr_client.watch import repository
-from nostr_client.watch.history import Point
+from nostr_client.watch.points import point_at
 
 if TYPE_CHECKING:
     import sqlite3
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from agent.demo.world import Post
     from nostr_client.count.queries import Query
     from nostr_client.store.database import Database
+    from nostr_client.watch.history import Point
 
 FINE: Final = 2 * 86_400
 FINE_S: Final = 600
@@ -53,15 +54,7 @@ def points(posts: Sequence[Post], query: Query, since: int, now: int) -> Iterato
         claims = [one.claim() for one in held.values()]
         merged = merge_claims(claims, one_per_author=query.one_per_author)
         if merged.figure is not None:
-            figure = merged.figure.storable
-            yield Point.sample(
-                at,
-                figure.value,
-                figure.low,
-                figure.high,
-                exact=figure.exact,
-                unit="distinct_authors",
-            )
+            yield point_at(at, merged.figure, "distinct_authors")
 
 
 class _Held:

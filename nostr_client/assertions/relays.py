@@ -55,10 +55,10 @@ class CardRelays(NamedTuple):
             async with asyncio.timeout(seconds):
                 await _of_people(relay, key, found)
                 pager = Pager(Filter(authors=[key]))
-                await _page(relay, pager, found)
+                await _page(relay, key, pager, found)
             try:
                 async with asyncio.timeout(READ_S):
-                    await _rest(relay, pager, found)
+                    await _rest(relay, key, pager, found)
             except (TimeoutError, RelayError):
                 found.unread = _UNREAD
             return found
@@ -87,21 +87,21 @@ async def _of_people(relay: Relay, key: str, found: KeyEvents) -> None:
     _take(page, relay, key, found)
 
 
-async def _rest(relay: Relay, pager: Pager, found: KeyEvents) -> None:
+async def _rest(relay: Relay, key: str, pager: Pager, found: KeyEvents) -> None:
     """Read the pages after the first one, while they show nothing of a person."""
     for _ in range(PAGES - 1):
         if found.is_a_persons or pager.next_filter() is None:
             break
-        await _page(relay, pager, found)
+        await _page(relay, key, pager, found)
     if not (found.is_a_persons or pager.complete):
         found.unread = _UNREAD
 
 
-async def _page(relay: Relay, pager: Pager, found: KeyEvents) -> None:
+async def _page(relay: Relay, key: str, pager: Pager, found: KeyEvents) -> None:
     wanted = pager.next_filter()
     if wanted is not None:
         page = await relay.fetch(wanted, budget=_BUDGET)
-        _take(page, relay, (wanted.authors or ("",))[0], found)
+        _take(page, relay, key, found)
         pager.turn(page.sent)
 
 

@@ -232,25 +232,29 @@ async def _status(place: StoreOrAgent, *, run: bool) -> Mapping[str, Any]:
 
 
 def _show_status(found: Mapping[str, Any]) -> None:
+    report = _report_of(found)
+    if found["why"]:
+        say(f"nothing was published {moment(found['ran_at'])}: {found['why']}")
+    elif report is None:
+        say("the first run has not ended yet")
+    else:
+        say(f"published {moment(found['ran_at'])} by {found['pubkey']}")
+        _show(report, as_json=False)
+
+
+def _status_code(found: Mapping[str, Any]) -> int:
+    report = _report_of(found)
+    is_done = report is None or report.is_done
+    return OK if found["on"] and not found["why"] and is_done else FAILURE
+
+
+def _report_of(found: Mapping[str, Any]) -> PublishReport | None:
     import msgspec
 
     from nostr_client.assertions import PublishReport
 
-    if found["report"] is None and not found["why"]:
-        say("the first run has not ended yet")
-    elif found["why"]:
-        say(f"nothing was published {moment(found['ran_at'])}: {found['why']}")
-    else:
-        say(f"published {moment(found['ran_at'])} by {found['pubkey']}")
-        _show(msgspec.convert(found["report"], PublishReport), as_json=False)
-
-
-def _status_code(found: Mapping[str, Any]) -> int:
-    if not found["on"] or found["why"]:
-        return FAILURE
-    report = found["report"]
-    relays = report["relays"].values() if report else ()
-    return FAILURE if any(one["left"] or one["others"] for one in relays) else OK
+    report: PublishReport | None = msgspec.convert(found["report"], PublishReport | None)
+    return report
 
 
 @assertions.command()
