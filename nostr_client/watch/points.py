@@ -92,21 +92,29 @@ def note(conn: sqlite3.Connection, w: int, point: Point) -> None:
     Within APART_S seconds an unchanged number is one point, and MOST_APART points are stored; later
     ones merge into the last of them.
     """
-    put(conn, w, [_with_newest(conn, w, point)])
+    newest = _with_newest(conn, w, point)
+    _insert(conn, w, LEVELS[0], [newest])
+    if newest.within is not None:
+        within_rows.put(conn, (w, LEVELS[0].step, newest.at), newest.within)
 
 
 def _with_newest(conn: sqlite3.Connection, w: int, point: Point) -> Point:
-    """Return a point, joined with the newest of its minute if it replaces that one."""
+    """Return a point, joined with the newest of its minute if it replaces that one.
+
+    Two numbers of one second are one point.
+    """
     start = point.at // APART_S * APART_S
     key = (w, LEVELS[0].step, start, start + APART_S - 1)
     where = "WHERE w = ? AND step = ? AND slot BETWEEN ? AND ?"
     earlier = _points(conn.execute(f"{_POINTS} {where} ORDER BY slot", key))
-    if not earlier or (len(earlier) < MOST_APART and _number_of(earlier[-1]) != _number_of(point)):
+    if not earlier:
         return point
-    newest = earlier[-1].at
-    last = "WHERE w = ? AND step = ? AND slot = ?"
-    _delete(conn, last, (*key[:2], newest))
-    return together([earlier[-1], point])
+    newest = earlier[-1]
+    moved = newest.at < point.at and _number_of(newest) != _number_of(point)
+    if moved and len(earlier) < MOST_APART:
+        return point
+    _delete(conn, "WHERE w = ? AND step = ? AND slot = ?", (*key[:2], newest.at))
+    return together([newest, point])
 
 
 def _number_of(point: Point) -> tuple[object, ...]:
@@ -200,6 +208,13 @@ def _is_within_point(conn: sqlite3.Connection, name: str, at: int) -> bool:
 
 
 def _put(conn: sqlite3.Connection, w: int, level: Level, kept: Sequence[Point]) -> None:
+    """Store points; each replaces the point that its slot had."""
+    _insert(conn, w, level, kept)
+    for point in kept:
+        within_rows.put(conn, (w, level.step, point.at // level.step), point.within)
+
+
+def _insert(conn: sqlite3.Connection, w: int, level: Level, kept: Sequence[Point]) -> None:
     conn.executemany(
         f"INSERT OR REPLACE INTO watch_point VALUES (?, ?, ?{', ?' * len(_FIELDS)})",
         [
@@ -207,8 +222,6 @@ def _put(conn: sqlite3.Connection, w: int, level: Level, kept: Sequence[Point]) 
             for point in kept
         ],
     )
-    for point in kept:
-        within_rows.put(conn, (w, level.step, point.at // level.step), point.within)
 
 
 def remove(conn: sqlite3.Connection, w: int) -> None:

@@ -53,8 +53,13 @@ _LAST: Final = (
     "(SELECT max(coalesce(answered_at, asked_at)) FROM claim c WHERE c.q = p.q AND c.r = p.r)"
 )
 """When a relay was last asked: the claims say it, and the newest row is not written each time."""
+_ENDED: Final = (
+    "(EXISTS (SELECT 1 FROM claim c WHERE c.q = p.q AND c.r = p.r AND NOT answered)"
+    " OR EXISTS (SELECT 1 FROM claim_members m WHERE m.q = p.q AND m.r = p.r))"
+)
+"""Whether a new answer has something to remove: a failure, or what was said of single events."""
 _NEWEST: Final = (
-    f"SELECT r, begun_at, max(last_at, ifnull({_LAST}, 0)), answers, registers"
+    f"SELECT r, {_ENDED}, begun_at, max(last_at, ifnull({_LAST}, 0)), answers, registers"
     " FROM json_each(?2) wanted JOIN claim_period p ON p.q = ?1 AND p.r = wanted.value"
     " AND begun_at = (SELECT max(begun_at) FROM claim_period WHERE q = ?1 AND r = wanted.value)"
 )
@@ -99,14 +104,16 @@ class _Period(NamedTuple):
     registers: bytes | None
 
 
-def note_periods(conn: sqlite3.Connection, q: int, claims: Sequence[tuple[int, Claim]]) -> None:
+def note_periods(conn: sqlite3.Connection, q: int, claims: Sequence[tuple[int, Claim]]) -> set[int]:
     """Store how relays answered to a query, with their numbers; call it before the claims are.
 
+    Returns the relays with rows that a new answer removes: failures, and answers about events.
     An answer without registers leaves those of before. Registers of a reading that is not complete
     are no others: reading on raises them.
     """
     wanted = json.dumps([r for r, _ in claims])
-    newest = {r: _Period(*row) for r, *row in conn.execute(_NEWEST, (q, wanted))}
+    rows = conn.execute(_NEWEST, (q, wanted)).fetchall()
+    newest = {r: _Period(*row) for r, _, *row in rows}
     for r, claim in claims:
         at, last = claim.answered_at or claim.asked_at, newest.get(r)
         if at is None:
@@ -117,6 +124,7 @@ def note_periods(conn: sqlite3.Connection, q: int, claims: Sequence[tuple[int, C
         answers = claim.status.value == "ok"
         if last is None or (bool(last.answers), last.registers) != (answers, registers):
             _begin(conn, q, r, _Period(at, at, answers, registers), last)
+    return {r for r, ended, *_ in rows if ended}
 
 
 def _begin(conn: sqlite3.Connection, q: int, r: int, period: _Period, last: _Period | None) -> None:

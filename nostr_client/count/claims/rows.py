@@ -117,8 +117,8 @@ def remember(
 
     `new_day`: the relays whose answers of long ago are removed, once a day.
     """
-    note_periods(conn, q, claims)
-    _end_earlier(conn, q, [r for r, claim in claims if is_answer(claim)])
+    ended = note_periods(conn, q, claims)
+    _end_earlier(conn, q, [r for r, claim in claims if r in ended and is_answer(claim)])
     conn.executemany(_UPSERT, [(q, r, is_answer(claim), *_row(claim)) for r, claim in claims])
     packed = [(q, r, pack(members)) for r, claim in claims if (members := _members(claim))]
     if packed:

@@ -90,6 +90,15 @@ def test_a_figure_within_a_web_that_came_later_joins_the_newest_number(
     assert conn.execute("SELECT count(*) FROM watch_point_within").fetchone() == (0,)
 
 
+def test_two_numbers_of_one_second_are_one_point(conn: sqlite3.Connection) -> None:
+    repository.add(conn, watch())
+    repository.asked(conn, "me", NOW, point(NOW, 5, near=3))
+    repository.asked(conn, "me", NOW, point(NOW, 9))
+    (kept,) = points.series(conn, "me")
+    assert (kept.value, kept.least, kept.most, kept.samples) == (9, 5, 9, 2)
+    assert kept.within == within(NOW, 3)  # the last that is known, as in a step
+
+
 def test_two_days_are_raw_a_quarter_is_hours_and_the_rest_is_days() -> None:
     made = [point(NOW - n * 600, n) for n in range(200 * 144)]
     kept = thin({"raw": made}, NOW)
