@@ -259,12 +259,14 @@ class LiesCount(Behaviour):
 
 @dataclass(frozen=True)
 class FalseZero(Behaviour):
-    """Refuses every COUNT by a NOTICE and then answers 0, as khatru does."""
+    """Refuses every COUNT by a 0; `says_so`: a NOTICE comes before it, as khatru sends one."""
 
+    says_so: bool
     spoils = frozenset({COUNT})
 
     def recounted(self, relay: SimRelay, asked: Asked, body: dict[str, Any]) -> dict[str, Any]:
-        relay.notice("blocked: not for you")
+        if self.says_so:
+            relay.notice("blocked: not for you")
         return {"count": 0}
 
 

@@ -239,6 +239,8 @@ class _Drawing:
             chosen.append(rng.choice(orders))
         chosen += self._hint()
         chosen += self._counting()
+        if any(isinstance(one, FalseZero) for one in chosen):  # it refuses us in all it is asked
+            return [*chosen, Refuses("REQ", "restricted: members only", 999)]
         chosen += self._negentropy()
         if self._chance(0.08):
             chosen.append(Unreadable(rng.choice(tuple(Unreadable.WAYS))))
@@ -289,7 +291,7 @@ class _Drawing:
                 LiesCount(plus=2**63),
                 Approximates(),
                 Limits(self.rng.choice((1, 30))),
-                FalseZero(),
+                FalseZero(says_so=self.steps % 2 == 0),
                 MinedKeys(self.rng.choice((1, 3, 30)), self.rng.choice((9, 14, 20, 57))),
             )
             chosen.append(self.rng.choice(lies))

@@ -24,7 +24,7 @@ from tests.worlds.repeats import too_soon
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from nostr_client.count.merge import Figure
+    from nostr_client.count.merge import Claim, Figure
     from nostr_client.count.result import CountResult
     from nostr_client.sync.report import SyncReport
     from tests.worlds.items import Made
@@ -83,6 +83,9 @@ def count(
         report.fail(
             "an error is a number", f"{at}: nobody answered, and the value is {result.value}"
         )
+    figure = result.merged.figure
+    if answered and figure and not figure.lower_bound and all(map(_is_bare_zero, result.relays)):
+        report.fail("a refusal is a number", f"{at}: {figure}, by bare zeros")
     made_up = {r.url for r in relays if _shows(r, above=NOBODY_MINES)} & {*result.merged.excluded}
     for relay in relays:
         if relay.url in result.merged.excluded and _is_honest(relay, world):
@@ -131,6 +134,12 @@ def _finished(world: World, step: int, relays: Sequence[SimRelay], report: Repor
         odd = any(one.spoils for one in relay.behaviours) or proof.is_dense(world, relay)
         if relay.finished.again and not odd and not (step and _counts(relay)):
             report.fail("asked again after finish", f"step {step}: {relay.url}")
+
+
+def _is_bare_zero(claim: Claim) -> bool:
+    """Whether a relay sent nothing, or `count: 0` alone: some relays refuse so."""
+    members = claim.registers is not None or claim.reading or claim.listing
+    return not claim.answered or (claim.count == 0 and not members)
 
 
 def _shows(relay: SimRelay, *, above: int = 0) -> int:

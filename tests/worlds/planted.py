@@ -285,7 +285,7 @@ def faults() -> tuple[Fault, ...]:
         Fault("zaps may pay anybody", {f"{count}.queries.read_zap": _paying_anybody}),
         Fault(
             "newest lists are not looked at",
-            {f"{count}.procedure.is_compared": lambda query, claims: False},
+            {f"{count}.procedure.is_compared": lambda query: False},
         ),
         Fault(
             "a bare zero is a number", {"nostr_client.count.merge.Claim.weak_zero": _always(False)}

@@ -6,6 +6,8 @@ set, all of them with `-m long`.
 
 from __future__ import annotations
 
+import inspect
+import pkgutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,7 +18,7 @@ from tests.worlds.running import ran
 from tests.worlds.shrinking import shrunk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from _pytest.mark import ParameterSet
 
@@ -41,9 +43,24 @@ def each_alone(faults: Iterable[Fault]) -> list[ParameterSet]:
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_fault_replaces_what_there_is(fault: Fault) -> None:
-    """A renamed function would leave its fault without effect."""
+    """A renamed function would leave its fault without effect; one with other arguments raises."""
+    for path, new in fault.changes.items():
+        old = pkgutil.resolve_name(path)
+        if inspect.isroutine(old) and callable(new):
+            by_place, by_name = _arguments(old)
+            inspect.signature(new).bind(*by_place, **dict.fromkeys(by_name))
     with fault.planted():
         pass
+
+
+def _arguments(function: Callable[..., object]) -> tuple[list[str], list[str]]:
+    """The arguments that a call may give by place, and those that it must give by name."""
+    given = inspect.signature(function).parameters.values()
+    by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return (
+        [one.name for one in given if one.kind in by_place],
+        [one.name for one in given if one.kind is inspect.Parameter.KEYWORD_ONLY],
+    )
 
 
 @pytest.mark.timeout(600)
