@@ -430,7 +430,7 @@ class CountRequest:
         reader, known = self._reader, self._outcome.known_ids or frozenset[bytes]()
         if reader.retracted is None:
             return EarlierIds.of(await self._recall())
-        return EarlierIds(reader.retracted.all_ids, known - reader.fresh)
+        return EarlierIds(reader.retracted, known - reader.fresh)
 
     async def _recalled(self) -> list[HeldEvent]:
         assert self._place is not None

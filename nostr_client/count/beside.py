@@ -46,7 +46,7 @@ class FirstRound:
             return claim
         said = before.retracted
         asked = asked_earlier(before, said.all_asked)
-        known = Retracted(ids=said.ids, lists=said.lists, **asked)
+        known = Retracted(ids=said.ids, replaced=said.replaced, lists=said.lists, **asked)
         return msgspec.structs.replace(claim, retracted=known)
 
 

@@ -125,6 +125,8 @@ class RelayOutcome:
         if self.answers and not query.reads and not members:
             if query.by_registers:
                 return all(a.hll is not None for a in self.answers)
+            if all(a.count == 0 and a.hll is None for a in self.answers):
+                return False  # a bare zero proves nothing
             return not any(map(_counts_people, self.answers))
         return isinstance(self.count_error, (NetworkError, ProtocolError))
 

@@ -17,7 +17,7 @@ import msgspec
 
 from nostr_client.codecs.keys import stored_event
 from nostr_client.count.merge import Retracted
-from nostr_client.count.merge.values import asked_earlier
+from nostr_client.count.merge.values import NOTHING_RETRACTED, asked_earlier
 from nostr_client.count.seen import REQUESTS, SeenEvents
 from nostr_client.errors import RelayError
 from nostr_client.network.paging.by_id import IDS_AT_ONCE, events_by_id
@@ -170,12 +170,12 @@ def ids_of(claim: Claim) -> frozenset[bytes] | None:
 class EarlierIds(NamedTuple):
     """What an earlier answer of a relay says about single events: it stays proven.
 
-    `retracted`: ids that do not count. `named`: the ids that it named, which the relay was asked
+    `retracted`: what does not count. `named`: the ids that it named, which the relay was asked
     about. `verified`: those of its list that were fetched. `claim`: the whole answer, where others'
     events are judged too.
     """
 
-    retracted: frozenset[bytes] = frozenset()
+    retracted: Retracted = NOTHING_RETRACTED
     named: frozenset[bytes] = frozenset()
     verified: frozenset[bytes] = frozenset()
     claim: Claim | None = None
@@ -186,7 +186,7 @@ class EarlierIds(NamedTuple):
         if claim is None:
             return cls()
         verified = claim.listing.verified if claim.listing else frozenset[bytes]()
-        return cls(claim.retracted.all_ids, ids_of(claim) or frozenset(), verified, claim)
+        return cls(claim.retracted, ids_of(claim) or frozenset(), verified, claim)
 
 
 NOTHING_EARLIER: Final = EarlierIds()
@@ -221,7 +221,7 @@ class JudgedRelay:
         self._relay = relay
         self._query = query
         self._shared = shared
-        self._known = earlier.retracted
+        self._proven = earlier.retracted
         self._earlier = earlier.claim
         self._asked: set[bytes] = set()
         self._unread = False
@@ -244,15 +244,28 @@ class JudgedRelay:
         if seen.requests:
             blocked = blocked.union(filter(seen.is_blocked, named))
         if self._query.one_per_author:  # a list by its author, who is removed by it
-            lists = {id: seen.by_id[id].author for id in blocked if id in seen.by_id}
+            before = self._proven.lists
+            lists = {id: before[id] for id in blocked if id in before}
+            lists |= {id: seen.by_id[id].author for id in blocked if id in seen.by_id}
             return Retracted(lists=lists, looked_for=looked_for)
-        ids = blocked | seen.superseded
+        kept = {
+            old: new
+            for old, new in self._proven.replaced.items()
+            if old in blocked and new in named
+        }
+        replaced = kept | seen.superseded
+        ids = blocked.union(replaced)
         if not self._shared.by_ids:
-            return Retracted(ids=ids, looked_for=looked_for)
+            return Retracted(ids=ids, replaced=replaced, looked_for=looked_for)
         asked = frozenset(self._asked)
         left = frozenset[bytes]() if self._ended else named - asked
         known = asked_earlier(self._earlier, left)
-        return Retracted(ids=ids, asked=asked, looked_for=looked_for, **known)
+        return Retracted(ids=ids, replaced=replaced, asked=asked, looked_for=looked_for, **known)
+
+    @property
+    def _known(self) -> frozenset[bytes]:
+        """The ids that an earlier answer retracts, and that do not count now either."""
+        return self._proven.proven(self._shared.all_ids)
 
     async def run(self) -> None:
         """Fetch the sample, ask for deletions; if a relay refuses, the rest stays unknown.

@@ -26,6 +26,7 @@ from nostr_client.count.unfollowed import (
     compare_lists,
     is_compared,
     readings,
+    without_deleted,
     without_unfollowed,
 )
 from nostr_client.network.outbox.evidence import rank
@@ -374,8 +375,9 @@ class CountEngine:
         `used`: the claims to count with, if they are not those that are shown.
         """
         used = claims if used is None else used
-        if is_compared(query):
-            left = without_unfollowed(query, used)
+        if query.one_per_author:
+            without = without_unfollowed if is_compared(query) else without_deleted
+            left = without(query, used)
             claims, used = _in_place(claims, left), _in_place(used, left)
         believed = self._trusted if trusted is None else set(map(normalize, trusted))
         merged = self._merges.merge(

@@ -42,8 +42,9 @@ class SeenEvents:
         """Events that arrived."""
         self.requests: dict[str, Event] = {}
         """Deletions and requests to vanish that arrived, by id (hex)."""
-        self.superseded: set[bytes] = set()
-        """Ids of versions that a newer one replaces (replaceable and addressable kinds)."""
+        self.superseded: dict[bytes, bytes] = {}
+        """Ids of versions (replaceable and addressable kinds), each with the version that replaces
+        it."""
         self._by_author: dict[bytes, list[Event]] = {}
         self._newest: dict[tuple[int, str, str], tuple[int, str]] = {}
 
@@ -66,7 +67,8 @@ class SeenEvents:
         other = self._newest.get(address, mine)
         self._newest[address] = min(mine, other)
         if mine != other:
-            self.superseded.add(bytes.fromhex(max(mine, other)[1]))
+            (_, winner), (_, loser) = sorted((mine, other))
+            self.superseded[bytes.fromhex(loser)] = bytes.fromhex(winner)
 
     def is_blocked(self, id: bytes) -> bool:
         """Whether its author asked to delete an event, or to forget everything of that time."""

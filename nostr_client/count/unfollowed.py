@@ -131,6 +131,20 @@ def without_unfollowed(query: Query, claims: Sequence[Claim]) -> dict[str, Claim
     }
 
 
+def without_deleted(query: Query, claims: Sequence[Claim]) -> dict[str, Claim]:
+    """Return the claims without the lists that their authors deleted; by relay, if one changes.
+    Pure."""
+    by_relay = {claim.relay: claim for claim in claims}
+    read = readings(by_relay)
+    left = _replaced(claims, read.values())
+    kept = {url: _kept(one, left) for url, one in read.items()}
+    return {
+        url: _corrected(by_relay[url], query, one, {}, {})
+        for url, one in kept.items()
+        if one is not read[url]
+    }
+
+
 def _unasked_why(claim: Claim) -> str:
     """Return why a relay did not give the newest lists of some authors, with its name."""
     return claim.retracted.unasked_why or f"{clip(claim.relay)}: not asked for them yet"

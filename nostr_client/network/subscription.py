@@ -10,7 +10,7 @@ import msgspec
 
 from nostr_client.codecs.keys import VerifiedEvent
 from nostr_client.protocol import StoredFrames
-from nostr_client.protocol.state import wanted_events
+from nostr_client.protocol.state import cutting_limit
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -187,7 +187,7 @@ class Subscription:
         stamps = tuple(tally.stamps)
         return StoredFrames(
             stamps=stamps,
-            limit=wanted_events(source.filters),
+            limit=cutting_limit(source.filters),
             excess=tally.frames - len(stamps),
             hint=tally.hint,
         )

@@ -32,7 +32,8 @@ class StoredFrames(msgspec.Struct, frozen=True, kw_only=True):
     """One answer to a REQ.
 
     - `stamps`: its EVENT frames in order, with None for an unreadable frame.
-    - `limit`: most events that the filters ask for, or None without a bound.
+    - `limit`: number of events at which the filters' own limits cut the answer, or None if they
+      cannot cut it.
     - `excess`: number of frames beyond the limit. They have no stamps.
     - `hint`: what the relay said at EOSE (NIP-67).
     """
@@ -213,3 +214,17 @@ def wanted_events(filters: Sequence[Filter]) -> int | None:
             return None
         total += min(bounds)
     return total
+
+
+def cutting_limit(filters: Sequence[Filter]) -> int | None:
+    """Return how many stored events the limits of these filters let through, or None.
+
+    None: no limit can cut the answer, because each filter has no limit or asks for as few ids.
+    """
+    if all(one.limit is None or _asks_few(one, one.limit) for one in filters):
+        return None
+    return wanted_events(filters)
+
+
+def _asks_few(filter: Filter, limit: int) -> bool:
+    return filter.ids is not None and len(filter.ids) <= limit

@@ -16,7 +16,10 @@ class SyncStatus(StrEnum):
     RUNNING = "running"
     """The sync has not ended. Nothing has been left out so far."""
     COMPLETE = "complete"
-    """Both sides have the same events, as far as the direction and the store's rules allow."""
+    """Both sides have the same events, as far as the direction and the store's rules allow.
+
+    What another relay sent in the same run goes to this relay in the next run.
+    """
     PARTIAL = "partial"
     """Some events were left out. `reason` says why."""
     UNSUPPORTED = "unsupported"

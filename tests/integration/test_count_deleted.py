@@ -119,6 +119,59 @@ async def test_a_version_that_its_author_deleted_by_its_address_comes_off() -> N
     assert earlier.events.value == 40
 
 
+LISTS = {
+    "profiles": count.query(Filter(kinds=[0])),
+    "lists of two filters": count.query([Filter(kinds=[3]), Filter(kinds=[3], since=START)]),
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+@pytest.mark.parametrize("by", ["e", "a"])
+async def test_a_list_that_its_author_deleted_comes_off_in_every_round(
+    name: str, by: str, tmp_path: Path
+) -> None:
+    """The question names no key, so no newest lists are compared."""
+    query = LISTS[name]
+    (kind,) = query.filters[0].kinds or (0,)
+    events = [made(i, kind, (), START + i) for i in range(40)]
+    gone = {"e": events[7].id, "a": f"{kind}:{events[7].pubkey}:"}[by]
+    request = made(7, 5, ((by, gone),), LATER)
+    for _ in range(2):
+        result = await counted(query, [*events, request], store=tmp_path / f"{by}.db")
+        assert (result.value, result.low) == (39, 39)
+        assert result.events == result.authors
+
+
+async def test_a_version_counts_again_once_no_relay_has_the_newer_one(tmp_path: Path) -> None:
+    old, new = titled(15), [made(i, 30_023, (("d", "page"), ("t", "x")), LATER) for i in range(10)]
+    async with (
+        FaultyRelay(events=new) as one,
+        FaultyRelay(events=old) as other,
+        NostrClient([one.url, other.url], store=tmp_path / "s.db") as client,
+    ):
+        assert (await client.count(PAGES)).value == 15
+        assert (await client.count(PAGES, relays=[one.url])).value == 10
+        assert (await client.count(PAGES)).value == 15
+        assert (await client.count(PAGES, relays=[other.url])).value == 15
+        one.events.clear()
+        result = await client.count(PAGES)
+        assert (result.value, result.exact) == (15, True)
+
+
+async def test_a_version_stays_replaced_while_the_relay_of_the_newer_one_is_silent(
+    tmp_path: Path,
+) -> None:
+    old, new = titled(15), [made(i, 30_023, (("d", "page"), ("t", "x")), LATER) for i in range(10)]
+    async with FaultyRelay(events=old) as other:
+        async with FaultyRelay(events=new) as one:
+            urls = [one.url, other.url]
+            async with NostrClient(urls, store=tmp_path / "s.db") as client:
+                assert (await client.count(PAGES)).value == 15
+        async with NostrClient(urls, store=tmp_path / "s.db") as client:
+            result = await client.count(PAGES)
+    assert (result.value, result.exact) == (15, False)
+
+
 async def test_only_the_author_deletes_and_no_deletion_is_deleted() -> None:
     events = noted(40)
     foreign = made(8, 5, (("e", events[7].id),), LATER)

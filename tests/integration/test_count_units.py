@@ -110,3 +110,12 @@ def test_two_questions_that_share_claims_have_a_history_each() -> None:
     comments = count.comments(NOTE)
     by_filter = count.query(comments.filters)
     assert question_key(comments) != question_key(by_filter)
+
+
+@pytest.mark.parametrize("events", [[], TWICE[:7]])
+async def test_a_bare_zero_of_the_only_relay_is_read(events: list[Event]) -> None:
+    """Some relays answer 0 to refuse, so that the zero alone would be "at least 0"."""
+    result = await counted(EVENTS, AnswersCount({"count": 0}), events=events)
+    assert (result.value, result.low, result.exact) == (len(events), len(events), True)
+    unread = await counted(EVENTS, AnswersCount({"count": 0}), events=events, read=False)
+    assert not unread.exact

@@ -14,6 +14,7 @@ from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.messages import Hint
 from nostr_client.network.paging.range_reader import MOST_BARREN, Walk
 from nostr_client.protocol import SMALL, Stamp, StoredFrames
+from nostr_client.protocol.state import cutting_limit
 from tests.conftest import load_cases
 from tests.simulation import Order, SimRelay, event, sent
 from tests.strategies import lists_up_to
@@ -107,6 +108,61 @@ def test_a_relay_with_one_second_only_shows_its_cap_by_nothing(n: int, whole: bo
     walk = walked(SimRelay(dense(n)))
     assert len(walk.found) == n
     assert walk.complete is whole
+
+
+@pytest.mark.parametrize("cap", [1, 2, 5, 9])
+def test_a_cap_of_a_few_events_shows_below_the_second_that_it_cuts(cap: int) -> None:
+    """The page of that second is as large as every page before it, and older events come."""
+    events = [*dense(cap + 3), *(event(NOW - 60 - i, 100 + i) for i in range(2 * cap))]
+    walk = walked(SimRelay(events, cap=cap))
+    assert NOW in walk.holes
+    assert not walk.complete
+    assert {event(NOW - 60 - 2 * cap + 1, 100 + 2 * cap - 1).id} <= set(walk.found)
+
+
+@pytest.mark.parametrize("lists", [{}, {"authors": ["ab" * 32, "cd" * 32]}])
+def test_a_second_that_a_few_events_fill_is_not_asked_in_parts(lists: dict[str, list[str]]) -> None:
+    """A part that is cut would be as small as one that is whole."""
+    relay = SimRelay(spread(20), cap=1)
+    walk: Walk[HeldEvent] = Walk([NOTES.replace(**lists)], 0, None)
+    while (asked := walk.ask()) is not None:
+        walk.take(*relay.answer(asked))
+    assert (len(walk.found), len(walk.holes)) == (20, 19)
+    assert relay.asked <= 41
+
+
+@pytest.mark.parametrize("n", [1, 2, 9])
+def test_a_few_events_of_one_second_cost_one_more_req(n: int) -> None:
+    relay = SimRelay(dense(n))
+    assert walked(relay).complete
+    assert relay.asked == 3
+
+
+@pytest.mark.parametrize("hints", [False, True])
+def test_a_filter_whose_ids_all_came_is_read_whole_at_once(hints: bool) -> None:
+    """No limit can have cut a page that has every event that was asked for."""
+    events = spread(12)
+    relay = SimRelay(events, hints=hints)
+    walk: Walk[HeldEvent] = Walk([Filter(ids=[one.id.hex() for one in events])], 0, None)
+    while (asked := walk.ask()) is not None:
+        page, frames = relay.answer(asked)
+        walk.take(page, msgspec.structs.replace(frames, limit=cutting_limit([asked])))
+    assert walk.complete
+    assert relay.asked == 1
+
+
+@pytest.mark.parametrize(
+    ("filters", "limit"),
+    [
+        ([Filter(ids=["ab" * 32], limit=500)], None),
+        ([Filter(ids=["ab" * 32, "cd" * 32], limit=1)], 1),
+        ([Filter(ids=["ab" * 32])], None),
+        ([Filter(kinds=[1], limit=7)], 7),
+        ([Filter(ids=["ab" * 32]), Filter(kinds=[1], limit=7)], 8),
+    ],
+)
+def test_ids_are_no_limit_that_cuts_an_answer(filters: list[Filter], limit: int | None) -> None:
+    assert cutting_limit(filters) == limit
 
 
 def test_a_larger_page_shows_that_a_second_was_not_cut() -> None:

@@ -124,16 +124,18 @@ class Retracted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What verified events of this relay prove about the events of any relay.
 
     `ids` do not count: their author deleted them (kind 5 of NIP-09), or a newer version replaced
-    them. `lists` do not count either: lists by id, with their author, whose newer list no longer
-    matches the question. `asked` is what other relays have and this relay was asked about: ids if
-    deletions are requested, authors if newest lists are; None if it was not asked. `unasked_why`:
-    why newest lists are missing in `asked`, with the relay; "" if none is. `earlier`: what it did
-    not answer about now and did in an earlier round, since `earlier_at`, Unix seconds.
-    `looked_for`: the relay was asked for the deletions of all its own events. `suspects`: authors
-    of whom a relay has a list that does not match; whether it is the newest is not proven.
+    them. `replaced`: those of the second sort, each with the newer version. `lists` do not count
+    either: lists by id, with their author, whose newer list no longer matches the question. `asked`
+    is what other relays have and this relay was asked about: ids if deletions are requested,
+    authors if newest lists are; None if it was not asked. `unasked_why`: why newest lists are
+    missing in `asked`, with the relay; "" if none is. `earlier`: what it did not answer about now
+    and did in an earlier round, since `earlier_at`, Unix seconds. `looked_for`: the relay was asked
+    for the deletions of all its own events. `suspects`: authors of whom a relay has a list that
+    does not match; whether it is the newest is not proven.
     """
 
     ids: frozenset[bytes] = frozenset()
+    replaced: Mapping[bytes, bytes] = {}
     lists: Mapping[bytes, bytes] = {}
     asked: frozenset[bytes] | None = None
     earlier: frozenset[bytes] = frozenset()
@@ -146,6 +148,14 @@ class Retracted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def all_ids(self) -> frozenset[bytes]:
         """The ids of events and lists that do not count."""
         return self.ids.union(self.lists)
+
+    def proven(self, named: frozenset[bytes]) -> frozenset[bytes]:
+        """Return the ids that still do not count if relays have only the events `named`.
+
+        A version that no relay has any more replaces none.
+        """
+        back = {old for old, new in self.replaced.items() if new not in named}
+        return self.all_ids - back
 
     @property
     def all_asked(self) -> frozenset[bytes]:

@@ -11,8 +11,9 @@ events off, and send the other events newest first. A second full page disproves
 second full page, one REQ for the newest events of the first page checks it.
 
 If a second may have more events than the relay sends at once, the pager reports the second and goes
-on below it. A page that is not ordered newest first ends the reading. `halving` then reads the
-relay.
+on below it. A last page of a few events, as large as every page before it, may be cut too: one REQ
+below its second shows whether the relay has older events. A page that is not ordered newest first
+ends the reading. `halving` then reads the relay.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ class Pager:
     """Reads one filter. Send `next_filter()` and pass each answer to `turn()`, until it is None.
 
     - `dense`: seconds of which the relay may have more events than it sent.
+    - `short`: seconds that a page of fewer than `SMALL` events cut, also part of `dense`.
     - `stalled`: why the relay cannot be read further, e.g. it sends events outside the range.
     - `disordered`: a page was not newest first, or lacked the newest events, or no page showed the
       order before a second was cut.
@@ -79,7 +81,9 @@ class Pager:
         self._first = self._full = 0
         self.exclusive = exclusive
         """Whether the relay leaves out events at the second of `until`."""
+        self._below: int | None = None  # the second below which the last REQ looks
         self.dense: list[int] = []
+        self.short: set[int] = set()
         self.stalled = ""
         self.disordered = False
 
@@ -174,8 +178,13 @@ class Pager:
                 self.stalled = "the relay does not page by until"
             return
         self._full += sent.frames >= self._first
+        if self._below is not None:
+            self._note_short(self._below)
         if sent.finished:
             self._finish(inside)
+            return
+        if self._filter.ids is not None and {one.id for one in inside}.issuperset(self._filter.ids):
+            self._ended, self._top = True, None  # everything that it asks for
             return
         oldest = inside[-1].created_at
         self._ordered = self._ordered or oldest < inside[0].created_at
@@ -213,8 +222,17 @@ class Pager:
         elif dense:
             self.dense.append(second)
             self._step(second - 1, set())
+        elif not fresh and sent.may_be_cut(self._largest):
+            self._below = second
+            self._step(second - 1, set())
         elif not fresh:
             self._ended = True
+
+    def _note_short(self, second: int) -> None:
+        """Note that a page of a few events was cut, because the relay has older events."""
+        self.dense.append(second)
+        self.short.add(second)
+        self._below = None
 
     def _doubts(self, inside: Sequence[Stamp]) -> bool:
         """Return True to ask again, because the relay may leave out events at the second of

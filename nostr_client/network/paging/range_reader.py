@@ -170,7 +170,10 @@ class Walk(Generic[FoundT]):
     def _take_page(self, lane: _Lane, sent: StoredFrames, *, barren: bool) -> None:
         dense, more = lane.turn(sent, self.largest)
         for second in dense:
-            self._narrow(_Part(lane.of_second(second), second), sent)
+            if second in lane.short:  # a part of it may be cut as well, and would not show it
+                self._cut[second] = None
+            else:
+                self._narrow(_Part(lane.of_second(second), second), sent)
         if not barren:
             self._barren = 0
         elif more:
@@ -252,6 +255,11 @@ class _Lane:
     def exclusive(self) -> bool:
         """Whether the relay leaves out the second of `until`."""
         return self._reader.exclusive
+
+    @property
+    def short(self) -> set[int]:
+        """Seconds that a page of a few events cut."""
+        return self._reader.short if isinstance(self._reader, Pager) else set()
 
     def turn(self, sent: StoredFrames, largest: int) -> _Turned:
         """Process a page."""
