@@ -16,7 +16,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-
 ROOT = Path(__file__).parents[2]
 SERVER = "tests.forks.server"
 STUB = Path(__file__).with_name("stub.py")
@@ -50,8 +49,9 @@ def folder() -> Path:
     _serve(place, listening)
     for module, name in NAMES.items():
         lines = [f"#!{sys.executable} -IS", f"ADDRESS = {str(listening)!r}", f"MODULE = {module!r}"]
-        (place / name).write_text("\n".join([*lines, STUB.read_text("utf-8")]), "utf-8")
-        (place / name).chmod(0o755)
+        executable = os.open(place / name, os.O_WRONLY | os.O_CREAT, 0o700)
+        with open(executable, "w", encoding="utf-8") as file:
+            file.write("\n".join([*lines, STUB.read_text("utf-8")]))
     return place
 
 

@@ -139,14 +139,7 @@ def _placed(asked: Asked, streams: list[int]) -> Asked:
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
-    for name, number in (("stdin", 0), ("stdout", 1), ("stderr", 2)):
-        mode, buffering = ("r", -1) if name == "stdin" else ("w", -1)
-        errors = "backslashreplace" if name == "stderr" else "strict"
-        one = open(number, mode, buffering, "utf-8", errors, closefd=False)
-        if name == "stderr" or one.isatty():
-            one.reconfigure(line_buffering=True)
-        setattr(sys, name, one)
-        setattr(sys, f"__{name}__", one)
+    sys.stdout.reconfigure(line_buffering=os.isatty(1))
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.umask(asked.umask)
     os.chdir(asked.cwd)
@@ -160,7 +153,7 @@ def _placed(asked: Asked, streams: list[int]) -> Asked:
 if __name__ == "__main__":
     preload()
     _server = Server(sys.argv[1])
-    print("ready", flush=True)
+    os.write(1, b"ready\n")
     _asked = _server.serve()
     if _asked is not None:
         runpy.run_module(_asked.module, run_name="__main__", alter_sys=True)
