@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import marshal
 import os
 import pkgutil
@@ -139,7 +140,9 @@ def _placed(asked: Asked, streams: list[int]) -> Asked:
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
-    sys.stdout.reconfigure(line_buffering=os.isatty(1))
+    sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)), "utf-8")
+    sys.stdout = _written(1, "strict", by_line=os.isatty(1))
+    sys.stderr = _written(2, "backslashreplace", by_line=True)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.umask(asked.umask)
     os.chdir(asked.cwd)
@@ -148,6 +151,12 @@ def _placed(asked: Asked, streams: list[int]) -> Asked:
     time.tzset()
     sys.argv = list(asked.argv)
     return asked
+
+
+def _written(number: int, errors: str, *, by_line: bool) -> io.TextIOWrapper:
+    """A stream as Python makes them at a start."""
+    binary = io.BufferedWriter(io.FileIO(number, "w", closefd=False))
+    return io.TextIOWrapper(binary, "utf-8", errors, line_buffering=by_line)
 
 
 if __name__ == "__main__":
