@@ -10,6 +10,8 @@ STAMP := $(VENV)/.stamp
 PYTEST_ARGS ?=
 # Processes of the tests, each with whole files; 0 runs all in one, as a debugger needs.
 PYTEST_WORKERS ?= auto
+# Whole files, in the order of tests/conftest.py: the longest first.
+DISTRIBUTED := --dist loadgroup --no-loadscope-reorder
 # Names of benchmarks, --quick.
 BENCH_ARGS ?=
 
@@ -34,10 +36,10 @@ $(VENV)/.ready: pyproject.toml requirements.lock
 	@touch $@
 
 test: setup
-	$(PY) -m pytest -m "not long" -n $(PYTEST_WORKERS) --dist loadgroup $(PYTEST_ARGS)
+	$(PY) -m pytest -m "not long" -n $(PYTEST_WORKERS) $(DISTRIBUTED) $(PYTEST_ARGS)
 
 test-long: setup
-	$(PY) -m pytest -m "long" -n $(PYTEST_WORKERS) --dist loadgroup $(PYTEST_ARGS)
+	$(PY) -m pytest -m "long" -n $(PYTEST_WORKERS) $(DISTRIBUTED) $(PYTEST_ARGS)
 
 # What must not change by accident (tests/frozen, the screens): written again as it is now.
 snapshots: setup

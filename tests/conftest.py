@@ -52,7 +52,24 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+FIRST = (
+    "spark",
+    "tests/tui/test_actions.py",
+    "tests/test_bench_smoke.py",
+    "tests/docs/test_pages.py",
+    "tests/tui/test_cut.py",
+    "tests/agent/service/test_schemathesis.py",
+    "tests/agent/service/test_coverages.py",
+    "tests/tui/test_states.py",
+    "tests/tui/test_pages.py",
+    "tests/tui/test_results.py",
+)
+"""Groups that take longest, the longest first: else one process would be alone with one at the end.
+xdist would begin with the groups of most tests, which are the shortest here."""
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """One process runs a whole file, as its fixtures are made once; a file may name a larger group.
 
     For that it sets `pytestmark = pytest.mark.xdist_group("name")`.
@@ -60,6 +77,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(item.location[0]))
+    if hasattr(config, "workerinput"):
+        places = {group: place for place, group in enumerate(FIRST)}
+        items.sort(key=lambda item: places.get(group_of(item), len(FIRST)))
+
+
+def group_of(item: pytest.Item) -> str:
+    """The group that one process runs."""
+    mark = item.get_closest_marker("xdist_group")
+    return str(mark.args[0]) if mark else ""
 
 
 def pytest_pycollect_makemodule(

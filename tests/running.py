@@ -6,9 +6,10 @@ import asyncio
 import json
 import os
 import signal
-import sys
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tests import forks
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -23,12 +24,15 @@ class Done(NamedTuple):
     err: str
 
 
-async def start(*args: str, module: str = "nostr_client", **env: str) -> asyncio.subprocess.Process:
-    """Start `python -m module` with these arguments; stdout and stderr are pipes."""
+async def start(
+    *args: str, module: str = "nostr_client", fresh: bool = False, **env: str
+) -> asyncio.subprocess.Process:
+    """Start `python -m module` with these arguments; stdout and stderr are pipes.
+
+    `fresh`: what is started is the program itself, which SIGKILL then ends before anything else.
+    """
     return await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        module,
+        *(forks.fresh(module) if fresh else forks.command(module, **env)),
         *args,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
@@ -47,8 +51,8 @@ def as_on_a_terminal() -> None:
 async def started(
     *args: str, within: float = 40.0, **env: str
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A run of `nostr-client` that the block talks to, for so many seconds; dead after it."""
-    process = await start(*args, **env)
+    """A run of `nostr-client` that the block talks to or kills, for so many seconds."""
+    process = await start(*args, fresh=True, **env)
     try:
         async with asyncio.timeout(within):
             yield process
@@ -62,7 +66,7 @@ async def started(
 async def running_agent(config: Path, cwd: Path, **env: str) -> AsyncIterator[str]:
     """A whole agent in a process of its own; gives the URL of its API once it has started."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "agent", "run", "--config", str(config), "--json"),
+        *(*forks.command("agent", **env), "run", "--config", str(config), "--json"),
         env=os.environ | env,
         cwd=cwd,
         stderr=asyncio.subprocess.PIPE,

@@ -19,6 +19,8 @@ ELSEWHERE = {"docs/tutorial.md"}  # tests/test_tutorial.py
 WITH_SPARK = {"docs/how-to/reindex.md", "docs/how-to/reindex-cluster.md"}
 SPARK_DEADLINE_S = 300
 ABOUT_THE_AGENT = {"docs/how-to/service.md", "docs/how-to/fleet.md"}
+STARTED = "README.md"
+"""The page whose programs are started as users start them; those of other pages are forked."""
 WITH_NATS = {"docs/how-to/nats.md"}
 WITH_PROXY = {"docs/how-to/tor.md"}
 PAGES = {
@@ -31,7 +33,8 @@ PAGES = {
 
 
 async def run_page(page: str, home: Path) -> None:
-    async with world(home, nats=page in WITH_NATS, proxied=page in WITH_PROXY) as there:
+    about = {"nats": page in WITH_NATS, "proxied": page in WITH_PROXY, "forked": page != STARTED}
+    async with world(home, **about) as there:
         configure(page, there)
         seconds = SPARK_DEADLINE_S if page in WITH_SPARK else DEADLINE_S
         shell = Shell(there, seconds, through_agent=page in ABOUT_THE_AGENT)

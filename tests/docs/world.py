@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from agent.relay.server import serve
 from nostr_client import EventTemplate, Filter, SqliteStore, verify
 from nostr_client.codecs.nip19 import Address, EventPointer, Note, PublicKey
+from tests import forks
 from tests.nats_cluster import free_ports
 from tests.nats_peer import NatsServer
 from tests.proxied import real_proxy
@@ -41,6 +42,8 @@ class World(NamedTuple):
     home: Path
     nats: str = ""
     proxy: int = 0
+    forked: bool = True
+    """Whether programs are forked where their imports are done, or started as users start them."""
 
     def substituted(self, text: str) -> str:
         """A text of a page with what its placeholders stand for.
@@ -80,11 +83,15 @@ class World(NamedTuple):
             "/etc/nostr-tally/hub.creds": "",
         }
 
+    def _path(self) -> list[str]:
+        first = [str(forks.folder())] if self.forked and forks.HERE else []
+        return [*first, str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"]
+
     def environment(self) -> dict[str, str]:
         """That of an empty account whose agent keeps to this machine."""
         return {
             "HOME": str(self.home),
-            "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
+            "PATH": ":".join(self._path()),
             "LC_ALL": "C.UTF-8",
             "TERM": "xterm-256color",
             "NOSTR_TALLY_JVM_TRAIN": "no",  # it would go on in the background after a rebuild
@@ -97,7 +104,9 @@ class World(NamedTuple):
 
 
 @asynccontextmanager
-async def world(home: Path, *, nats: bool = False, proxied: bool = False) -> AsyncIterator[World]:
+async def world(
+    home: Path, *, nats: bool = False, proxied: bool = False, forked: bool = True
+) -> AsyncIterator[World]:
     """Two relays of ours in memory, that share some of their events; a nats-server if wanted.
 
     `proxied`: a proxy too.
@@ -118,4 +127,4 @@ async def world(home: Path, *, nats: bool = False, proxied: bool = False) -> Asy
             stack.callback(hub.kill)
             hub.start()
         proxy = (await stack.enter_async_context(real_proxy())).port if proxied else 0
-        yield World(urls[0], urls[1], api, relay, home, hub.url, proxy)
+        yield World(urls[0], urls[1], api, relay, home, hub.url, proxy, forked)

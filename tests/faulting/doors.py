@@ -126,7 +126,7 @@ class Doors:
         fault = None if calm else fault or self.draw(door)
         before = self.disk.calls
         async with self.faulty(door, fault):
-            process = await start(*args, module=module, **self.environ())
+            process = await start(*args, module=module, fresh=True, **self.environ())
             async with asyncio.timeout(PATIENCE_S):
                 out, err = await process.communicate()
         self._calls[door] = max(self._calls.get(door, 30), self.disk.calls - before)
@@ -290,7 +290,7 @@ class Agent:
         config, token = doors.folder / "agent.toml", doors.folder / "token"
         config.write_text(CONFIG.format(store=doors.path, token=token), "utf-8")
         command = ("run", "-c", str(config), "--json", *settings)
-        process = await start(*command, module="agent", **doors.environ())
+        process = await start(*command, module="agent", fresh=True, **doors.environ())
         assert process.stderr is not None
         log: list[bytes] = []
         try:

@@ -13,6 +13,7 @@ import pytest
 
 from nostr_client.codecs.event import Event, EventTemplate, parse_event
 from nostr_client.codecs.nip19 import Note, PublicKey
+from tests import forks
 from tests.faults import COUNT_REFUSALS, Pages, RefusesCount, Silent, Unreadable, WantsAuth
 from tests.faulty_relay import Behaviour, FaultyRelay, Peer
 from tests.running import started
@@ -38,9 +39,7 @@ class Done(NamedTuple):
 async def cli(*args: str, stdin: str = "", **env: str) -> Done:
     """Run the program as a user does."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "nostr_client",
+        *forks.command("nostr_client", **env),
         *args,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,

@@ -7,7 +7,6 @@ import asyncio
 import os
 import pty
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ import pytest
 from nostr_client.cli.app import run
 from nostr_client.codecs.nip19 import PublicKey
 from nostr_client.store.sqlite import SqliteStore
+from tests import forks
 from tests.conformance.store_events import make
 from tests.faulty_relay import FaultyRelay
 from tests.worlds import TARGET, Sketches, follow
@@ -42,9 +42,7 @@ async def on_terminal(*args: str, program: str = "nostr_client", **env: str) -> 
     ours, theirs = pty.openpty()
     clean = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR", "CI")}
     process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        program,
+        *forks.command(program, **env),
         *args,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=theirs,

@@ -8,7 +8,6 @@ import io
 import json
 import re
 import sqlite3
-import sys
 import time
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
@@ -27,6 +26,7 @@ from nostr_client.count.figures import Figure, Within
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.watch import Point, Watch, WatchRepository
 from nostr_client.watch.naming import _is_day_of
+from tests import forks
 from tests.faults import COUNT_REFUSALS, RefusesCount
 from tests.faulty_relay import FaultyRelay
 from tests.worlds import NOTE, START, TARGET, follow, reaction, signer
@@ -52,8 +52,7 @@ def run(tmp_path: Path) -> Run:
 
     async def runs(*args: str) -> tuple[int, str, str]:
         process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *("-m", "nostr_client", *args),
+            *(*forks.command("nostr_client"), *args),
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             env={"NOSTR_TALLY_STORE": str(tmp_path / "store.db"), "PATH": "", "COLUMNS": "200"},

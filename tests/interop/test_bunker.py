@@ -19,7 +19,7 @@ from nostr_client.codecs.event import EventTemplate
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.keys import KeySigner
 from nostr_client.errors import DeadlineExceeded, RelayError
-from nostr_client.network.bunker import BunkerSigner, read_link
+from nostr_client.network.bunker import BunkerRequests, BunkerSigner, read_link
 from nostr_client.options import ConnectionOptions
 from nostr_client.store.sqlite import SqliteStore
 from tests.agent.service.kit import config_text, eventually
@@ -119,7 +119,7 @@ from importlib.metadata import version
 
 from nostr_client.codecs.event import EventTemplate
 from nostr_client.codecs.keys import KeySigner
-from nostr_client.network.bunker import BunkerSigner, read_link
+from nostr_client.network.bunker import BunkerRequests, BunkerSigner, read_link
 from nostr_client.options import ConnectionOptions
 
 
@@ -155,9 +155,12 @@ async def test_a_bunker_that_is_silent_or_refuses_is_an_error_without_secrets(
     async with bunker(url, PROVIDER, SECRET, mute=True) as link:
         wrong = read_link(link.replace("secret=", "secret=not%20"))
         with pytest.raises(RelayError) as refused:
-            await BunkerSigner.connect(wrong, CLIENT, DIRECT)
+            await BunkerSigner.connect(wrong, CLIENT, DIRECT, seconds=3)
         assert SECRET not in str(refused.value)
-        signer = await BunkerSigner.connect(read_link(link), CLIENT, DIRECT, seconds=20)
+        signer = await BunkerSigner.connect(read_link(link), CLIENT, DIRECT)
         assert signer.pubkey == PROVIDER.pubkey
+        silent = BunkerSigner(
+            BunkerRequests(read_link(link), CLIENT, 3, paired=True), signer.pubkey
+        )
         with pytest.raises(DeadlineExceeded, match="sign_event"):
-            await signer.sign(EventTemplate(kind=1, created_at=1))
+            await silent.sign(EventTemplate(kind=1, created_at=1))

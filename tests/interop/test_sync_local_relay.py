@@ -186,7 +186,7 @@ async def test_killed_at_random_points_of_a_two_way_sync(
 
 async def killed(args: Sequence[str], proxy: CountingProxy, frames: int) -> None:
     """Run the program and kill -9 it after so many frames, unless it ends before."""
-    process = await start(*args)
+    process = await start(*args, fresh=True)
     enough = asyncio.Event()
     goal = proxy.frames + frames
 

@@ -286,12 +286,22 @@ def fits(subject: str, pattern: str) -> bool:
     )
 
 
+SERVED: dict[str, Served] = {}
+"""By the URL of their API."""
+
+
 class Served:
     """A backend behind a server; what touches them runs on their own loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, api: ApiServer) -> None:
         self._loop = loop
         self.api = api
+        SERVED[api.url] = self
+
+    @property
+    def published(self) -> int:
+        """The number of the newest message of the stream."""
+        return self.api.backend.feed.n if isinstance(self.api.backend, Recorded) else 0
 
     def use(self, backend: Recorded | None) -> None:
         """Answer from this one from now on; the streams of the one before end."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,23 @@ def agent(api: Served) -> Iterator[Recorded]:
     api.use(backend)
     yield backend
     api.use(None)
+
+
+async def give_way(min_sleep: float = 0.0, max_sleep: float = 0.0) -> None:
+    """In the place of Textual's wait for a process that does little: 20 ms, or a second under load.
+
+    `Driver.settled` waits for what is known to be under way.
+    """
+    await asyncio.sleep(0)
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody moves the cursor on meanwhile: what the first page asks for is asked for at once."""
+    monkeypatch.setattr("textual.app.wait_for_idle", give_way)
+    monkeypatch.setattr("textual.pilot.wait_for_idle", give_way)
+    monkeypatch.setattr("tui.pages.overview.LOOK_AFTER_S", 0.0)
+    monkeypatch.setattr("tui.pages.overview.LOOK_EVERY_S", 0.0)
 
 
 @pytest.fixture(autouse=True)

@@ -6,11 +6,12 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from textual._wait import wait_for_idle
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from tests.tui import world
-from tests.tui.backend import TOKEN
+from tests.tui.backend import SERVED, TOKEN
 from tui.app import TallyApp
 from tui.widgets.grid import Grid
 from tui.workers import LONG
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 120.0
 """Seconds after which something is taken to hang; a loaded machine needs a minute now and then."""
+ROUNDS = 3
+"""How often all widgets have to have handled what was sent to them, with nothing under way."""
 SIZES = ((80, 24), (140, 45))
 ALL_SIZES = ((80, 24), (100, 30), (140, 45), (200, 60))
 """Sizes of which each page has a picture; what does not depend on the size is tried in SIZES."""
@@ -46,18 +49,27 @@ class Driver:
             raise AssertionError(self.text()) from None
 
     async def settled(self) -> None:
-        """Wait until nothing is asked for and nothing waits to be drawn."""
+        """Wait until nothing is asked for, all news are there, and nothing waits to be drawn."""
         still = 0
-        while still < 2:
+        while still < ROUNDS:
             await self.until(self._idle)
-            await self.pilot.pause()
+            await self.pilot.pause(0)
             still = still + 1 if self._idle() else 0
 
     def _idle(self) -> bool:
         busy = any(not w.is_finished for w in self.app.workers if w.group != LONG)
         screen = self.app.screen
         opening = isinstance(screen, ModalScreen) and screen.focused is None
-        return not busy and not opening and not self.app.waiting and not self.app.key_queue.waiting
+        waits = busy or opening or self.app.waiting or bool(self.app.key_queue.waiting)
+        return not waits and not self._behind()
+
+    def _behind(self) -> bool:
+        """Whether the agent of these tests has published what the application has not heard yet."""
+        model = self.app.model
+        served = SERVED.get(model.api)
+        if served is None or model.link != "live" or not model.received:
+            return False
+        return served.published > int(model.last.rpartition(":")[2] or 0)
 
     async def press(self, *keys: str) -> None:
         """Press keys one after the other, and wait each time for what the key brings about."""
@@ -92,6 +104,8 @@ class Driver:
         """The screen as SVG, with still cursors."""
         for one in self.app.screen.query(Input):
             one.cursor_blink = False
+        await self.settled()
+        await wait_for_idle(0)  # what Textual itself puts off, as a new layout after a resize
         await self.settled()
         return self.app.export_screenshot(title="nostr-tui")
 

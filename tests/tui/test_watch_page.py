@@ -37,7 +37,7 @@ class Asked:
         """The agent has counted the watch again, after a round or a live event."""
         self._moved += 1
         one = self._agent.watch_map[NAME]
-        self._agent.put_watch(msgspec.structs.replace(one, updated_at=world.NOW + self._moved))
+        self._agent.feed_later(msgspec.structs.replace(one, updated_at=world.NOW + self._moved))
 
 
 async def people_page(tui: Driver) -> None:

@@ -17,6 +17,7 @@ import pytest
 
 from nostr_client.store.database import Database
 from nostr_client.store.sqlite import SqliteStore
+from tests import forks
 from tests.conformance.store_events import make
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def run_cli(*args: str | Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "nostr_client", "store", *map(str, args)]
+    command = [*forks.command("nostr_client"), "store", *map(str, args)]
     return subprocess.run(
         command, input=stdin, capture_output=True, text=True, timeout=50, check=False
     )

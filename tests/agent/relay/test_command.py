@@ -15,6 +15,7 @@ import pytest
 from agent.cli import run
 from agent.relay.listen import parse_address
 from nostr_client.errors import InvalidInput
+from tests import forks
 from tests.agent.relay.client import connect
 from tests.agent.relay.kit import key, signed
 
@@ -35,7 +36,7 @@ def careless(event, context):
 @asynccontextmanager
 async def started(*args: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, Any]]:
     """The running command and what it printed; interrupted at the end."""
-    command = [sys.executable, "-m", "agent", "relay", "--listen", "127.0.0.1:0", "--json", *args]
+    command = [*forks.command("agent"), "relay", "--listen", "127.0.0.1:0", "--json", *args]
     process = await asyncio.create_subprocess_exec(
         *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )

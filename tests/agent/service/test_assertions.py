@@ -290,7 +290,7 @@ def test_mistakes_of_the_section_are_named() -> None:
 
 @asynccontextmanager
 async def a_process(config: Path) -> AsyncIterator[asyncio.subprocess.Process]:
-    process = await start("run", "--config", str(config), module="agent")
+    process = await start("run", "--config", str(config), module="agent", fresh=True)
     try:
         yield process
     finally:

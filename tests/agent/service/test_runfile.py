@@ -7,7 +7,6 @@ import json
 import os
 import socket
 import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,6 +17,7 @@ from agent.service.runfile import runfile
 from nostr_client.errors import InvalidInput, NetworkError
 from nostr_client.paths import addresses_path, token_path
 from nostr_client.store.connect import WriterLock
+from tests import forks
 from tests.agent.service.kit import an_agent, config_text
 from tests.commands import COMMANDS
 from tests.rights import secret_file
@@ -96,7 +96,7 @@ def test_a_second_agent_of_one_store_says_how_to_look_at_the_first(tmp_path: Pat
     config.write_text(config_text(tmp_path, []))
     lock = WriterLock(tmp_path / "store.db")
     try:
-        command = [sys.executable, "-m", "agent", "run", "--config", str(config)]
+        command = [*forks.command("agent"), "run", "--config", str(config)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     finally:
         lock.release()

@@ -35,6 +35,7 @@ from nostr_client.store.database import Database
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.watch import WATCHES, points
 from nostr_client.watch.definition import Watch
+from tests import forks
 from tests.agent.service.kit import an_agent, config_text, eventually
 from tests.faulty_relay import FaultyRelay
 from tests.worlds import TARGET, follow, signer
@@ -405,11 +406,8 @@ async def test_once_does_what_is_due_and_ends(tmp_path: Path) -> None:
 async def commanded(*args: str) -> Any:
     """What a command prints as JSON, run in a thread of its own."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "agent",
+        *forks.command("agent"),
         *args,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
