@@ -189,9 +189,12 @@ class ServerConnection:
 
     def put(self, frame: str) -> None:
         """Send a frame; a reader that is too far behind is disconnected."""
+        self._put(frame.encode())
+
+    def _put(self, frame: bytes) -> None:
         if self._ended.done():
             return
-        if self._outbox.put(frame.encode()):
+        if self._outbox.put(frame):
             self._flush_soon()
         else:
             self.end(self.session.slow())
@@ -205,12 +208,14 @@ class ServerConnection:
         self._flush_soon()
         return True
 
-    async def put_slowly(self, frames: Iterable[str]) -> None:
+    async def put_slowly(self, frames: Sequence[bytes]) -> None:
         """Send many frames at the reader's pace; one that takes nothing is disconnected."""
+        if self.put_at_once(frames):
+            return
         for frame in frames:
             if not await self.ready():
                 return
-            self.put(frame)
+            self._put(frame)
 
     async def ready(self) -> bool:
         """Wait until the reader took what waits; False where it took nothing and is cut off."""

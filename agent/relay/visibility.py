@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import nullcontext
-from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from agent.relay.limits import CountFigures
 from nostr_client import hll
-from nostr_client.codecs.event import nip01_order, parse_event
+from nostr_client.codecs.event import nip01_order
 from nostr_client.errors import NostrTallyError
 from nostr_client.store.json_answers import JsonAnswer
 from nostr_client.store.select import QueryPage
 from nostr_client.store.short_answers import is_short_count
-from nostr_client.store.snapshot import stream
+from nostr_client.store.snapshot import pages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -119,12 +118,9 @@ if TYPE_CHECKING:
 QUERY_S = 30.0
 """Seconds that the store may take for one query: clients wait no longer for a relay."""
 
-PAGE = 100
-"""Events of one page of frames: the event loop is free between two pages."""
-
 PAGE_BYTES = 64 * 1024
-"""Bytes of tags and contents that are read together; a larger event is read by itself, when
-there is room for it."""
+"""Bytes that are read and sent together; a larger event is read by itself, when there is room for
+it."""
 
 T = TypeVar("T")
 
@@ -200,39 +196,32 @@ class VisibleStore:
 
     def _shows(self, event: JsonEvent) -> bool:
         private = event.kind in self._viewer.private_kinds
-        return not private or self._viewer.may_see(parse_event(event.json))
+        return not private or self._viewer.may_see(event.parsed())
 
-    async def pages(self, filters: Sequence[Filter]) -> AsyncGenerator[list[Event]]:
+    async def pages(self, filters: Sequence[Filter]) -> AsyncGenerator[list[JsonEvent]]:
         """As `events`, in parts that are read as they are asked for, so that little is in memory.
 
-        A part has PAGE events, and PAGE_BYTES or one event, at most; it may be empty. It is the
-        caller's to clear, who may wait long before asking for the next. May raise what `room`
-        raises.
+        A part has PAGE_BYTES of JSON, or one event, at most. It is the caller's to clear, who may
+        wait long before asking for the next. May raise what `room` raises.
         """
-        page: list[Event] = []
-        size = 0
-        async for event in stream(self._page, filters):
-            page.append(event)
-            size += len(event.content) + sum(map(len, chain.from_iterable(event.tags)))
-            del event
-            if len(page) == PAGE or size >= PAGE_BYTES:
-                yield page
-                page, size = [], 0
-        yield page
+        async for page in pages(self._page, filters):
+            page.reverse()
+            while page:
+                yield _part(page)
 
-    async def _page(self, wanted: Filter, skip: frozenset[str]) -> QueryPage:
+    async def _page(self, wanted: Filter, skip: frozenset[str]) -> QueryPage[JsonEvent]:
         """The next visible events of one filter; a large one only where there is room for it."""
         _, parted, mixed = self._viewer.split([wanted])
         asked = await self._parts(parted) if parted else [wanted]
         if not asked:
             return QueryPage([])
-        page = await _ask(self._store.page(asked, PAGE_BYTES, skip, least_one=False))
+        page = await _ask(self._store.page_json(asked, PAGE_BYTES, skip, least_one=False))
         if page.more and not page.tied:
             async with self._room():
-                page = await _ask(self._store.page(asked, PAGE_BYTES, skip))
+                page = await _ask(self._store.page_json(asked, PAGE_BYTES, skip))
         if not mixed:
             return page
-        return page._replace(events=[e for e in page.events if self._viewer.may_see(e)])
+        return page._replace(events=[one for one in page.events if self._shows(one)])
 
     async def count(self, filters: Sequence[Filter]) -> int:
         """The exact number of events of a union that the viewer may see."""
@@ -302,6 +291,15 @@ class VisibleStore:
         return await _ask(
             self._store.snapshot(lambda found: work(VisibleSnapshot(found, self._viewer)))
         )
+
+
+def _part(page: list[JsonEvent]) -> list[JsonEvent]:
+    """Take PAGE_BYTES of JSON, or one event, from the end of a page whose first events are last."""
+    part = [page.pop()]
+    left = PAGE_BYTES - len(part[0].json)
+    while page and (left := left - len(page[-1].json)) >= 0:
+        part.append(page.pop())
+    return part
 
 
 async def _ask(question: Awaitable[T]) -> T:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import numpy as np
 
-from nostr_client.codecs.event import Event
+from nostr_client.codecs.event import Event, parse_event
 from nostr_client.errors import StoreCorrupt
 
 if TYPE_CHECKING:
@@ -121,6 +121,10 @@ class JsonEvent(NamedTuple):
 
     expires: int | None = None
     """Unix seconds, or None."""
+
+    def parsed(self) -> Event:
+        """Return the event of the JSON."""
+        return parse_event(self.json)
 
 
 def read_json(row: Sequence[Any], expires: int | None = None) -> JsonEvent:
