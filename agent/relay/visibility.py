@@ -25,7 +25,7 @@ from nostr_client.store.snapshot import pages
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from agent.relay.privacy import Viewer
+    from agent.relay.privacy import FilterSplit, Viewer
     from nostr_client.codecs.event import Event
     from nostr_client.codecs.filters import Filter
     from nostr_client.store.snapshot import Snapshot
@@ -43,11 +43,15 @@ class VisibleSnapshot:
 
     def figures(self, filters: Sequence[Filter], *, registers: bool = False) -> CountFigures:
         """The number of a union, and its registers where they are asked for."""
-        found = self._registers(filters) if registers else None
-        return CountFigures(self._count(filters), found)
+        split = self._viewer.split(filters)
+        if not registers:
+            return CountFigures(self._count(split))
+        if len(split.plain) == len(filters) == 1:
+            return CountFigures(*self._snapshot.figures(split.plain[0]))
+        return CountFigures(self._count(split), self._registers(split))
 
-    def _count(self, filters: Sequence[Filter]) -> int:
-        plain, parted, mixed = self._viewer.split(filters)
+    def _count(self, split: FilterSplit) -> int:
+        plain, parted, mixed = split
         asked = [*plain, *self.parts(parted), *mixed]
         count = self._snapshot.count(asked) if asked else 0
         if not self.any_private(mixed):
@@ -56,13 +60,13 @@ class VisibleSnapshot:
         own = self.own(mixed)
         return max(0, count - private + (self._snapshot.count(own) if own else 0))
 
-    def _registers(self, filters: Sequence[Filter]) -> bytes:
+    def _registers(self, split: FilterSplit) -> bytes:
         """The registers of a union of filters that share an offset.
 
         Registers cannot be subtracted: where private events are in the way, the kinds that are
         held stand in for "any kind", and no event is read.
         """
-        plain, parted, mixed = self._viewer.split(filters)
+        plain, parted, mixed = split
         if self.any_private(mixed):
             held = self._snapshot.kinds()
             parted, mixed = [*parted, *(f.replace(kinds=held) for f in mixed)], []

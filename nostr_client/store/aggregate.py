@@ -39,9 +39,12 @@ def count(conn: sqlite3.Connection, context: QueryContext, filters: Sequence[Fil
 def _count_one(conn: sqlite3.Connection, chosen: AccessPath, filter: Filter) -> int:
     if chosen.nothing:
         return 0
-    what = "count(*)" if chosen.unique else "count(DISTINCT k.seq)"
-    (number,) = conn.execute(*select(chosen, what, _window(filter))).fetchone()
+    (number,) = conn.execute(*select(chosen, _number(chosen), _window(filter))).fetchone()
     return int(number)
+
+
+def _number(chosen: AccessPath) -> str:
+    return "count(*)" if chosen.unique else "count(DISTINCT k.seq)"
 
 
 def authors(conn: sqlite3.Connection, context: QueryContext, filters: Sequence[Filter]) -> set[int]:
@@ -77,12 +80,32 @@ def held_kinds(conn: sqlite3.Connection) -> list[int]:
 
 def registers(conn: sqlite3.Connection, context: QueryContext, filter: Filter) -> bytes:
     """Return the 256 HLL registers of the authors of matching events. Raises InvalidFilter."""
+    offset = _offset(filter)
+    return _registers(conn, list(authors(conn, context, [filter])), offset)
+
+
+def figures(conn: sqlite3.Connection, context: QueryContext, filter: Filter) -> tuple[int, bytes]:
+    """Return `count` and `registers` of one filter by one pass. Raises InvalidFilter."""
+    offset = _offset(filter)
+    chosen = plan(conn, context, filter)
+    if chosen.nothing:
+        return 0, hll.EMPTY
+    what = f"{_number(chosen)}, group_concat(DISTINCT k.a)"
+    number, listed = conn.execute(*select(chosen, what, _window(filter))).fetchone()
+    numbers = list(map(int, listed.split(","))) if listed else []
+    return number, _registers(conn, numbers, offset)
+
+
+def _offset(filter: Filter) -> int:
     offset = hll.offset(filter.to_dict())
     if offset is None:
         raise InvalidFilter("filter: without a tag attribute there are no registers (NIP-45)")
-    numbers = list(authors(conn, context, [filter]))
-    rows = rows_in(conn, "SELECT pubkey FROM author WHERE a IN", numbers)
-    return hll.from_raw(b"".join(pubkey for (pubkey,) in rows), offset)
+    return offset
+
+
+def _registers(conn: sqlite3.Connection, authors: Sequence[int], offset: int) -> bytes:
+    rows = rows_in(conn, "SELECT pubkey FROM author WHERE a IN", authors)
+    return hll.from_pubkeys([pubkey for (pubkey,) in rows], offset)
 
 
 def negentropy_items(conn: sqlite3.Connection, context: QueryContext, filter: Filter) -> Items:

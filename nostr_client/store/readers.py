@@ -19,6 +19,9 @@ from nostr_client.store.faults import store_error
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+if sys.platform != "win32":
+    import resource
+
 T = TypeVar("T")
 
 
@@ -27,6 +30,9 @@ STEPS_HERE: Final = 10_000
 
 A read in the caller's thread stops after one to two times as many steps. It then runs in a thread.
 """
+
+STEP_S: Final = 4e-8
+"""Seconds below which SQLite takes no step, on average."""
 
 SLOW_S: Final = 0.02
 """Seconds of a read in the caller's thread from which the disk counts as slow, if it was used."""
@@ -57,6 +63,8 @@ class Readers:
         self._here = here
         self._here.set_progress_handler(self._is_long, STEPS_HERE)
         self._left_here: int | None = None
+        self._least_end = 0.0
+        """When STEPS_HERE steps of the present read can be over, by the monotonic clock."""
         self._rests_until = 0.0
         self._free: queue.SimpleQueue[sqlite3.Connection] = queue.SimpleQueue()
         for conn in conns:
@@ -114,6 +122,7 @@ class Readers:
     def _run_here(self, work: Callable[[sqlite3.Connection], T]) -> T:
         def bounded(conn: sqlite3.Connection) -> T:
             self._left_here = 1
+            self._least_end = monotonic() + STEPS_HERE * STEP_S
             try:
                 return work(conn)
             finally:
@@ -125,13 +134,14 @@ class Readers:
         """Return whether the present read has taken too many steps.
 
         SQLite calls this function after each STEPS_HERE steps of a statement. The first call
-        includes steps of earlier runs of the statement. Only a second call proves that this read
-        has taken as many. Statements that begin and end the transaction are never stopped.
+        includes steps of earlier runs of the statement. Only a second call proves that a read of
+        one statement has taken as many. A second call may also be the first of another statement,
+        so that the time decides. Statements that begin and end the transaction are never stopped.
         """
         if self._left_here is None:
             return False
         self._left_here -= 1
-        return self._left_here < 0
+        return self._left_here < 0 and monotonic() > self._least_end
 
     def _run(self, call: _Call, work: Callable[[sqlite3.Connection], T]) -> T:
         conn = self._free.get()
@@ -165,8 +175,6 @@ def _disk_reads() -> int:
     """
     if sys.platform == "win32":
         return 0
-    import resource
-
     whose = resource.RUSAGE_THREAD if sys.platform == "linux" else resource.RUSAGE_SELF
     return resource.getrusage(whose).ru_inblock
 

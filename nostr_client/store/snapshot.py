@@ -44,6 +44,10 @@ class Snapshot:
         """Return the HLL registers of the authors of matching events. Raises InvalidFilter."""
         return hot.registers(self._conn, self._context, filter)
 
+    def figures(self, filter: Filter) -> tuple[int, bytes]:
+        """Return `count` and `registers` of one filter by one pass. Raises InvalidFilter."""
+        return hot.figures(self._conn, self._context, filter)
+
 
 E = TypeVar("E", "Event", "JsonEvent")
 
@@ -128,7 +132,7 @@ class _Source(Generic[E]):
     """
 
     def __init__(self, fetch: Fetch[E], filter: Filter) -> None:
-        self._fetch = fetch
+        self._fetch: Fetch[E] = fetch
         self._filter = filter
         self._left = filter.limit
         self._most = PAGE
