@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from agent.relay.core import SubscriptionRoute
 from agent.relay.jobs import answer_at_once, perform
 from agent.relay.outbox import Outbox
-from agent.relay.outputs import Disconnect, Listen, SaveJob, Settle, Unlisten
+from agent.relay.outputs import (
+    CountJob,
+    Disconnect,
+    FetchJob,
+    Listen,
+    MergedJob,
+    NegOpenJob,
+    NegStepJob,
+    SaveJob,
+    Settle,
+    Unlisten,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
     from agent.relay.core import RelayCore
     from agent.relay.outputs import Job, Output, ServerSubscription
@@ -171,21 +182,7 @@ class ServerConnection:
     def handle(self, outputs: Iterable[Output]) -> None:
         """Carry out what the session wants."""
         for output in outputs:
-            match output:
-                case str():
-                    self.put(output)
-                case Listen():
-                    self._watch(output.subscription)
-                case Unlisten():
-                    self._unwatch(output.subscription)
-                case Settle():
-                    self._core.ingest.after_commit(output.subscription.settle)
-                case Disconnect():
-                    self.end(output)
-                case SaveJob():
-                    self._save(output)
-                case _:
-                    self._start(output)
+            _CARRY_OUT[type(output)](self, output)
 
     def put(self, frame: str) -> None:
         """Send a frame; a reader that is too far behind is disconnected."""
@@ -240,15 +237,19 @@ class ServerConnection:
             self.put(frame)
         return frame is not None
 
-    def _watch(self, subscription: ServerSubscription) -> None:
+    def _watch(self, output: Listen) -> None:
+        subscription = output.subscription
         wanted = [f for f in subscription.filters if f.search is None]
         route = self._routes[subscription] = SubscriptionRoute(self, subscription)
         self._core.hub.add(route, wanted)
 
-    def _unwatch(self, subscription: ServerSubscription) -> None:
-        route = self._routes.pop(subscription, None)
+    def _unwatch(self, output: Unlisten) -> None:
+        route = self._routes.pop(output.subscription, None)
         if route is not None:
             self._core.hub.remove(route)
+
+    def _settle(self, output: Settle) -> None:
+        self._core.ingest.after_commit(output.subscription.settle)
 
     def _start(self, job: Job) -> None:
         if self._group is None:
@@ -288,3 +289,17 @@ class ServerConnection:
             self._room.clear()
         else:
             self._room.set()
+
+
+_CARRY_OUT: Final[dict[type[Output], Callable[[ServerConnection, Any], None]]] = {
+    str: ServerConnection.put,
+    Listen: ServerConnection._watch,
+    Unlisten: ServerConnection._unwatch,
+    Settle: ServerConnection._settle,
+    Disconnect: ServerConnection.end,
+    SaveJob: ServerConnection._save,
+    **dict.fromkeys(
+        (FetchJob, CountJob, MergedJob, NegOpenJob, NegStepJob), ServerConnection._start
+    ),
+}
+"""What each output of a session wants; a chain of comparisons would take longer than most."""
