@@ -273,14 +273,18 @@ class ServerConnection:
 
     def _save(self, job: SaveJob) -> None:
         self._unsaved += 1
-        self._check_room()
+        if self._unsaved >= self._limits.pending_events:
+            self._room.clear()
         self._core.save(self, job)
 
-    def saved(self, outputs: Iterable[Output]) -> None:
-        """One of this connection's events is settled; the answer is in `outputs`."""
-        self._unsaved -= 1
+    def saved(self, answers: Sequence[str]) -> None:
+        """Some of this connection's events are settled; each has one frame as its answer."""
+        self._unsaved -= len(answers)
         self._check_room()
-        self.handle(outputs)
+        frames = list(map(str.encode, answers))
+        if not self.put_at_once(frames):
+            for frame in frames:
+                self._put(frame)
 
     def _check_room(self) -> None:
         """Read on only while neither jobs nor events without an answer pile up."""
