@@ -6,7 +6,6 @@ Each call sees one snapshot and can be interrupted.
 from __future__ import annotations
 
 import asyncio
-import queue
 import sqlite3
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -66,9 +65,9 @@ class Readers:
         self._least_end = 0.0
         """When STEPS_HERE steps of the present read can be over, by the monotonic clock."""
         self._rests_until = 0.0
-        self._free: queue.SimpleQueue[sqlite3.Connection] = queue.SimpleQueue()
-        for conn in conns:
-            self._free.put(conn)
+        self._free = list(conns)
+        """The last one used is the next one, as its cache has the pages of the last read. There are
+        as many as threads, so that a thread always finds one."""
         self._threads = ThreadPoolExecutor(len(conns), thread_name_prefix=name)
         self._attach: dict[str, str] = {}
         self._attached: dict[int, dict[str, str]] = {}
@@ -144,7 +143,7 @@ class Readers:
         return self._left_here < 0 and monotonic() > self._least_end
 
     def _run(self, call: _Call, work: Callable[[sqlite3.Connection], T]) -> T:
-        conn = self._free.get()
+        conn = self._free.pop()
         conn.set_progress_handler(lambda: call.cancelled, _LOOK_EVERY)
         try:
             self._bring_up_to_date(conn)
@@ -153,7 +152,7 @@ class Readers:
             raise store_error(error) from error
         finally:
             conn.set_progress_handler(None, _LOOK_EVERY)
-            self._free.put(conn)
+            self._free.append(conn)
 
     def _bring_up_to_date(self, conn: sqlite3.Connection) -> None:
         wanted = self._attach
