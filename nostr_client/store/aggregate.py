@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from nostr_client import hll
 from nostr_client.errors import InvalidFilter
 from nostr_client.store.lookup import rows_in
@@ -15,6 +13,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from nostr_client.codecs.filters import Filter
@@ -135,6 +134,8 @@ def _looked_up(
 
 
 def _items(rows: Iterable[tuple[int, bytes]]) -> Items:
+    import numpy as np
+
     times: list[int] = []
     ids = bytearray()
     for created_at, id_ in rows:  # a list of all rows would cost more than reading them

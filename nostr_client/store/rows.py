@@ -10,7 +10,6 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
-import numpy as np
 
 from nostr_client.codecs.event import Event, parse_event
 from nostr_client.errors import StoreCorrupt
@@ -203,7 +202,9 @@ class TagRows:
             self._events.extend((event.created_at, seq, event.kind, a))
 
     def ordered(self) -> Iterator[TagRow]:
-        """Yield rows for INSERT_TAG in ascending order of their hash."""
+        """Yield rows for INSERT_TAG in ascending order of their hash. Loads numpy."""
+        import numpy as np
+
         hashes = np.array(self._hashes, np.int64)
         order = hashes.argsort(kind="stable")
         of_event = np.repeat(np.arange(len(self._counts)), self._counts)[order]
