@@ -81,7 +81,7 @@ NOT_FOR_A_COUNT = NO_STORE | {"rich", "platformdirs", "nostr_client.watch.engine
 BUDGETS = [
     ("count reactions TARGET -r RELAY --json", 180, NOT_FOR_A_COUNT),
     ("count --kind 1 -r RELAY --json", 180, NOT_FOR_A_COUNT),
-    ("count reactions TARGET -r RELAY --json --store STORE", 305, frozenset({"rich"})),
+    ("count reactions TARGET -r RELAY --json --store STORE", 222, frozenset({"rich", "numpy"})),
     ("req --kind 1 -r RELAY", 175, NO_STORE),
     ("sync run --kind 1 -r RELAY --store STORE --json", 330, frozenset({"rich"})),
 ]

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from agent.relay.core import SubscriptionRoute
 from agent.relay.jobs import answer_at_once, perform
 from agent.relay.outbox import Outbox
-from agent.relay.outputs import Disconnect, Listen, SaveJob, Settle, Unlisten
+from agent.relay.outputs import (
+    CountJob,
+    Disconnect,
+    FetchJob,
+    Listen,
+    MergedJob,
+    NegOpenJob,
+    NegStepJob,
+    SaveJob,
+    Settle,
+    Unlisten,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
     from agent.relay.core import RelayCore
     from agent.relay.outputs import Job, Output, ServerSubscription
@@ -171,27 +182,16 @@ class ServerConnection:
     def handle(self, outputs: Iterable[Output]) -> None:
         """Carry out what the session wants."""
         for output in outputs:
-            match output:
-                case str():
-                    self.put(output)
-                case Listen():
-                    self._watch(output.subscription)
-                case Unlisten():
-                    self._unwatch(output.subscription)
-                case Settle():
-                    self._core.ingest.after_commit(output.subscription.settle)
-                case Disconnect():
-                    self.end(output)
-                case SaveJob():
-                    self._save(output)
-                case _:
-                    self._start(output)
+            _CARRY_OUT[type(output)](self, output)
 
     def put(self, frame: str) -> None:
         """Send a frame; a reader that is too far behind is disconnected."""
+        self._put(frame.encode())
+
+    def _put(self, frame: bytes) -> None:
         if self._ended.done():
             return
-        if self._outbox.put(frame.encode()):
+        if self._outbox.put(frame):
             self._flush_soon()
         else:
             self.end(self.session.slow())
@@ -205,12 +205,14 @@ class ServerConnection:
         self._flush_soon()
         return True
 
-    async def put_slowly(self, frames: Iterable[str]) -> None:
+    async def put_slowly(self, frames: Sequence[bytes]) -> None:
         """Send many frames at the reader's pace; one that takes nothing is disconnected."""
+        if self.put_at_once(frames):
+            return
         for frame in frames:
             if not await self.ready():
                 return
-            self.put(frame)
+            self._put(frame)
 
     async def ready(self) -> bool:
         """Wait until the reader took what waits; False where it took nothing and is cut off."""
@@ -235,15 +237,19 @@ class ServerConnection:
             self.put(frame)
         return frame is not None
 
-    def _watch(self, subscription: ServerSubscription) -> None:
+    def _watch(self, output: Listen) -> None:
+        subscription = output.subscription
         wanted = [f for f in subscription.filters if f.search is None]
         route = self._routes[subscription] = SubscriptionRoute(self, subscription)
         self._core.hub.add(route, wanted)
 
-    def _unwatch(self, subscription: ServerSubscription) -> None:
-        route = self._routes.pop(subscription, None)
+    def _unwatch(self, output: Unlisten) -> None:
+        route = self._routes.pop(output.subscription, None)
         if route is not None:
             self._core.hub.remove(route)
+
+    def _settle(self, output: Settle) -> None:
+        self._core.ingest.after_commit(output.subscription.settle)
 
     def _start(self, job: Job) -> None:
         if self._group is None:
@@ -267,14 +273,18 @@ class ServerConnection:
 
     def _save(self, job: SaveJob) -> None:
         self._unsaved += 1
-        self._check_room()
+        if self._unsaved >= self._limits.pending_events:
+            self._room.clear()
         self._core.save(self, job)
 
-    def saved(self, outputs: Iterable[Output]) -> None:
-        """One of this connection's events is settled; the answer is in `outputs`."""
-        self._unsaved -= 1
+    def saved(self, answers: Sequence[str]) -> None:
+        """Some of this connection's events are settled; each has one frame as its answer."""
+        self._unsaved -= len(answers)
         self._check_room()
-        self.handle(outputs)
+        frames = list(map(str.encode, answers))
+        if not self.put_at_once(frames):
+            for frame in frames:
+                self._put(frame)
 
     def _check_room(self) -> None:
         """Read on only while neither jobs nor events without an answer pile up."""
@@ -283,3 +293,17 @@ class ServerConnection:
             self._room.clear()
         else:
             self._room.set()
+
+
+_CARRY_OUT: Final[dict[type[Output], Callable[[ServerConnection, Any], None]]] = {
+    str: ServerConnection.put,
+    Listen: ServerConnection._watch,
+    Unlisten: ServerConnection._unwatch,
+    Settle: ServerConnection._settle,
+    Disconnect: ServerConnection.end,
+    SaveJob: ServerConnection._save,
+    **dict.fromkeys(
+        (FetchJob, CountJob, MergedJob, NegOpenJob, NegStepJob), ServerConnection._start
+    ),
+}
+"""What each output of a session wants; a chain of comparisons would take longer than most."""

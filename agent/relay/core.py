@@ -60,8 +60,8 @@ class Client(Protocol):
     def handle(self, outputs: Iterable[Output]) -> None:
         """Carry out what the session wants."""
 
-    def saved(self, outputs: Iterable[Output]) -> None:
-        """One of this connection's events is settled; the answer is in `outputs`."""
+    def saved(self, answers: Sequence[str]) -> None:
+        """Some of this connection's events are settled; each has one frame as its answer."""
 
     def live(self, subscription: ServerSubscription, event: Event, event_json: str) -> bool:
         """Hand a new event to a subscription; True when it was sent."""
@@ -148,15 +148,18 @@ class RelayCore:
         results: Sequence[Result],
     ) -> None:
         new: list[Event] = []
+        answers: dict[Client, list[str]] = {}
         for (connection, job), result in zip(taken, results, strict=True):
-            session = connection.session
-            if isinstance(result, StoreError):  # good or not, the event may come again
-                connection.saved(session.failed(job, f"error: not stored: {result}"))
-                continue
-            outcome = result if isinstance(result, SaveOutcome) else str(result)
-            connection.saved(session.saved(job.event, outcome))
-            if isinstance(result, SaveOutcome) and result.status in _NEW:
-                new.append(job.event)
+            if isinstance(result, SaveOutcome):
+                outcome: SaveOutcome | StoreError | str = result
+                if result.status in _NEW:
+                    new.append(job.event)
+            else:
+                outcome = result if isinstance(result, StoreError) else str(result)
+            given = answers.setdefault(connection, [])
+            given += connection.session.saved(job.event, outcome)
+        for connection, given in answers.items():
+            connection.saved(given)
         self.announce(new)
 
     def announce(self, events: Sequence[Event]) -> None:

@@ -134,7 +134,7 @@ class JobConnection(Protocol):
     def put_at_once(self, frames: Sequence[bytes]) -> bool:
         """Send all of `frames`, or none where the reader has to take others first."""
 
-    async def put_slowly(self, frames: Iterable[str]) -> None:
+    async def put_slowly(self, frames: Sequence[bytes]) -> None:
         """Send many frames at the reader's pace."""
 
     async def ready(self) -> bool:
@@ -213,9 +213,11 @@ async def _fetch(job: FetchJob, core: RelayCore, connection: JobConnection) -> S
     visible = VisibleStore(core.store, job.viewer, core.room)
     async with connection.fetching, aclosing(visible.pages(asked)) as pages:
         async for events in pages:
-            frames = connection.session.stored(job, events[: most - found] if most else events)
+            shown = events[: most - found] if most else events
             found += len(events)
-            events.clear()  # only its frames wait for the reader, and they are counted
+            frames = connection.session.stored_json(job, shown)
+            events.clear()
+            del shown  # only its frames wait for the reader, and they are counted
             await connection.put_slowly(frames)
             del frames
             if not await connection.ready():  # rows are read as the reader takes them

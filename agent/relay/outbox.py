@@ -105,7 +105,7 @@ class Outbox:
 
     def put_all(self, frames: Sequence[Frame]) -> bool:
         """Add frames after which little is left to send; False, and none added, where more is."""
-        size = sum(map(size_of, frames))
+        size = sum(map(len, frames)) + FRAME_BYTES * len(frames)
         if self._bytes + size > self._low_mark:
             return False
         if frames:

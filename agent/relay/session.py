@@ -51,7 +51,7 @@ from nostr_client.codecs.messages import (
 )
 from nostr_client.codecs.private_kinds import is_protected, reposts_protected
 from nostr_client.codecs.relay_url import normal_or_none
-from nostr_client.errors import InvalidEvent, MalformedMessage, clip
+from nostr_client.errors import InvalidEvent, MalformedMessage, StoreError, clip
 from nostr_client.store.base import SaveStatus
 
 if TYPE_CHECKING:
@@ -101,10 +101,12 @@ _REFUSED = {
 }
 
 
-def verdict(outcome: SaveOutcome | str) -> tuple[bool, str]:
+def verdict(outcome: SaveOutcome | StoreError | str) -> tuple[bool, str]:
     """Whether an event is accepted, and the reason; a text is why its signature or id fails."""
     if isinstance(outcome, str):
         return False, f"invalid: {outcome}"
+    if isinstance(outcome, StoreError):  # good or not, the event may come again
+        return False, f"error: not stored: {outcome}"
     if outcome.status in _ACCEPTED:
         return True, _ACCEPTED[outcome.status]
     return False, _REFUSED.get(outcome.status) or f"blocked: {outcome.reason}"
@@ -213,11 +215,13 @@ class ServerSession:
         now = self._context.clock.monotonic()
         return self._peer.bucket.allow(now) and self._peer.address_bucket.allow(now)
 
-    def saved(self, event: Event, outcome: SaveOutcome | str) -> list[Output]:
+    def saved(self, event: Event, outcome: SaveOutcome | StoreError | str) -> list[str]:
         """The answer to an EVENT: by the store's outcome after its commit, or why it is invalid."""
         accepted, reason = verdict(outcome)
         if accepted and not reason:  # by far the most: an id is hex
             return [f'["OK","{event.id}",true,""]']
+        if isinstance(outcome, StoreError):
+            self._context.counted["failed_jobs"] += 1
         return [Ok(event.id, accepted=accepted, message=reason).to_json()]
 
     # REQ

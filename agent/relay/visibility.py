@@ -9,24 +9,23 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import nullcontext
-from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from agent.relay.limits import CountFigures
 from nostr_client import hll
-from nostr_client.codecs.event import nip01_order, parse_event
+from nostr_client.codecs.event import nip01_order
 from nostr_client.errors import NostrTallyError
 from nostr_client.store.json_answers import JsonAnswer
 from nostr_client.store.select import QueryPage
 from nostr_client.store.short_answers import is_short_count
-from nostr_client.store.snapshot import stream
+from nostr_client.store.snapshot import pages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from agent.relay.privacy import Viewer
+    from agent.relay.privacy import FilterSplit, Viewer
     from nostr_client.codecs.event import Event
     from nostr_client.codecs.filters import Filter
     from nostr_client.store.snapshot import Snapshot
@@ -44,11 +43,15 @@ class VisibleSnapshot:
 
     def figures(self, filters: Sequence[Filter], *, registers: bool = False) -> CountFigures:
         """The number of a union, and its registers where they are asked for."""
-        found = self._registers(filters) if registers else None
-        return CountFigures(self._count(filters), found)
+        split = self._viewer.split(filters)
+        if not registers:
+            return CountFigures(self._count(split))
+        if len(split.plain) == len(filters) == 1:
+            return CountFigures(*self._snapshot.figures(split.plain[0]))
+        return CountFigures(self._count(split), self._registers(split))
 
-    def _count(self, filters: Sequence[Filter]) -> int:
-        plain, parted, mixed = self._viewer.split(filters)
+    def _count(self, split: FilterSplit) -> int:
+        plain, parted, mixed = split
         asked = [*plain, *self.parts(parted), *mixed]
         count = self._snapshot.count(asked) if asked else 0
         if not self.any_private(mixed):
@@ -57,13 +60,13 @@ class VisibleSnapshot:
         own = self.own(mixed)
         return max(0, count - private + (self._snapshot.count(own) if own else 0))
 
-    def _registers(self, filters: Sequence[Filter]) -> bytes:
+    def _registers(self, split: FilterSplit) -> bytes:
         """The registers of a union of filters that share an offset.
 
         Registers cannot be subtracted: where private events are in the way, the kinds that are
         held stand in for "any kind", and no event is read.
         """
-        plain, parted, mixed = self._viewer.split(filters)
+        plain, parted, mixed = split
         if self.any_private(mixed):
             held = self._snapshot.kinds()
             parted, mixed = [*parted, *(f.replace(kinds=held) for f in mixed)], []
@@ -119,12 +122,9 @@ if TYPE_CHECKING:
 QUERY_S = 30.0
 """Seconds that the store may take for one query: clients wait no longer for a relay."""
 
-PAGE = 100
-"""Events of one page of frames: the event loop is free between two pages."""
-
 PAGE_BYTES = 64 * 1024
-"""Bytes of tags and contents that are read together; a larger event is read by itself, when
-there is room for it."""
+"""Bytes that are read and sent together; a larger event is read by itself, when there is room for
+it."""
 
 T = TypeVar("T")
 
@@ -200,39 +200,32 @@ class VisibleStore:
 
     def _shows(self, event: JsonEvent) -> bool:
         private = event.kind in self._viewer.private_kinds
-        return not private or self._viewer.may_see(parse_event(event.json))
+        return not private or self._viewer.may_see(event.parsed())
 
-    async def pages(self, filters: Sequence[Filter]) -> AsyncGenerator[list[Event]]:
+    async def pages(self, filters: Sequence[Filter]) -> AsyncGenerator[list[JsonEvent]]:
         """As `events`, in parts that are read as they are asked for, so that little is in memory.
 
-        A part has PAGE events, and PAGE_BYTES or one event, at most; it may be empty. It is the
-        caller's to clear, who may wait long before asking for the next. May raise what `room`
-        raises.
+        A part has PAGE_BYTES of JSON, or one event, at most. It is the caller's to clear, who may
+        wait long before asking for the next. May raise what `room` raises.
         """
-        page: list[Event] = []
-        size = 0
-        async for event in stream(self._page, filters):
-            page.append(event)
-            size += len(event.content) + sum(map(len, chain.from_iterable(event.tags)))
-            del event
-            if len(page) == PAGE or size >= PAGE_BYTES:
-                yield page
-                page, size = [], 0
-        yield page
+        async for page in pages(self._page, filters):
+            page.reverse()
+            while page:
+                yield _part(page)
 
-    async def _page(self, wanted: Filter, skip: frozenset[str]) -> QueryPage:
+    async def _page(self, wanted: Filter, skip: frozenset[str]) -> QueryPage[JsonEvent]:
         """The next visible events of one filter; a large one only where there is room for it."""
         _, parted, mixed = self._viewer.split([wanted])
         asked = await self._parts(parted) if parted else [wanted]
         if not asked:
             return QueryPage([])
-        page = await _ask(self._store.page(asked, PAGE_BYTES, skip, least_one=False))
+        page = await _ask(self._store.page_json(asked, PAGE_BYTES, skip, least_one=False))
         if page.more and not page.tied:
             async with self._room():
-                page = await _ask(self._store.page(asked, PAGE_BYTES, skip))
+                page = await _ask(self._store.page_json(asked, PAGE_BYTES, skip))
         if not mixed:
             return page
-        return page._replace(events=[e for e in page.events if self._viewer.may_see(e)])
+        return page._replace(events=[one for one in page.events if self._shows(one)])
 
     async def count(self, filters: Sequence[Filter]) -> int:
         """The exact number of events of a union that the viewer may see."""
@@ -302,6 +295,15 @@ class VisibleStore:
         return await _ask(
             self._store.snapshot(lambda found: work(VisibleSnapshot(found, self._viewer)))
         )
+
+
+def _part(page: list[JsonEvent]) -> list[JsonEvent]:
+    """Take PAGE_BYTES of JSON, or one event, from the end of a page whose first events are last."""
+    part = [page.pop()]
+    left = PAGE_BYTES - len(part[0].json)
+    while page and (left := left - len(page[-1].json)) >= 0:
+        part.append(page.pop())
+    return part
 
 
 async def _ask(question: Awaitable[T]) -> T:

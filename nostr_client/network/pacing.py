@@ -143,7 +143,8 @@ class TokenBucket:
 
     def allow(self, now: float) -> bool:
         """Take one token if there is one. Return True if there was one."""
-        if self.wait(now):
+        self._earn(now)
+        if (1.0 - self._tokens) / self._rate > _INSTANT:
             return False
         self._tokens -= 1.0
         return True

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from nostr_client import hll
 from nostr_client.errors import InvalidFilter
 from nostr_client.store.lookup import rows_in
@@ -15,6 +13,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from nostr_client.codecs.filters import Filter
@@ -39,9 +38,12 @@ def count(conn: sqlite3.Connection, context: QueryContext, filters: Sequence[Fil
 def _count_one(conn: sqlite3.Connection, chosen: AccessPath, filter: Filter) -> int:
     if chosen.nothing:
         return 0
-    what = "count(*)" if chosen.unique else "count(DISTINCT k.seq)"
-    (number,) = conn.execute(*select(chosen, what, _window(filter))).fetchone()
+    (number,) = conn.execute(*select(chosen, _number(chosen), _window(filter))).fetchone()
     return int(number)
+
+
+def _number(chosen: AccessPath) -> str:
+    return "count(*)" if chosen.unique else "count(DISTINCT k.seq)"
 
 
 def authors(conn: sqlite3.Connection, context: QueryContext, filters: Sequence[Filter]) -> set[int]:
@@ -77,12 +79,32 @@ def held_kinds(conn: sqlite3.Connection) -> list[int]:
 
 def registers(conn: sqlite3.Connection, context: QueryContext, filter: Filter) -> bytes:
     """Return the 256 HLL registers of the authors of matching events. Raises InvalidFilter."""
+    offset = _offset(filter)
+    return _registers(conn, list(authors(conn, context, [filter])), offset)
+
+
+def figures(conn: sqlite3.Connection, context: QueryContext, filter: Filter) -> tuple[int, bytes]:
+    """Return `count` and `registers` of one filter by one pass. Raises InvalidFilter."""
+    offset = _offset(filter)
+    chosen = plan(conn, context, filter)
+    if chosen.nothing:
+        return 0, hll.EMPTY
+    what = f"{_number(chosen)}, group_concat(DISTINCT k.a)"
+    number, listed = conn.execute(*select(chosen, what, _window(filter))).fetchone()
+    numbers = list(map(int, listed.split(","))) if listed else []
+    return number, _registers(conn, numbers, offset)
+
+
+def _offset(filter: Filter) -> int:
     offset = hll.offset(filter.to_dict())
     if offset is None:
         raise InvalidFilter("filter: without a tag attribute there are no registers (NIP-45)")
-    numbers = list(authors(conn, context, [filter]))
-    rows = rows_in(conn, "SELECT pubkey FROM author WHERE a IN", numbers)
-    return hll.from_raw(b"".join(pubkey for (pubkey,) in rows), offset)
+    return offset
+
+
+def _registers(conn: sqlite3.Connection, authors: Sequence[int], offset: int) -> bytes:
+    rows = rows_in(conn, "SELECT pubkey FROM author WHERE a IN", authors)
+    return hll.from_pubkeys([pubkey for (pubkey,) in rows], offset)
 
 
 def negentropy_items(conn: sqlite3.Connection, context: QueryContext, filter: Filter) -> Items:
@@ -112,6 +134,8 @@ def _looked_up(
 
 
 def _items(rows: Iterable[tuple[int, bytes]]) -> Items:
+    import numpy as np
+
     times: list[int] = []
     ids = bytearray()
     for created_at, id_ in rows:  # a list of all rows would cost more than reading them

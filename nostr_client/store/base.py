@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from nostr_client.codecs.filters import Filter
     from nostr_client.codecs.keys import VerifiedEvent
     from nostr_client.store.json_answers import JsonAnswer
+    from nostr_client.store.rows import JsonEvent
     from nostr_client.store.select import QueryPage
     from nostr_client.store.short_answers import ShortAnswer
     from nostr_client.store.snapshot import Snapshot
@@ -241,7 +242,7 @@ class EventStore(Protocol):
         skip: frozenset[str] = frozenset(),
         *,
         least_one: bool = True,
-    ) -> QueryPage:
+    ) -> QueryPage[Event]:
         """Return one page of the newest events that match any filter.
 
         - `filters`: each filter needs a `limit`. The limit must leave room for the ids in `skip`.
@@ -250,6 +251,17 @@ class EventStore(Protocol):
         - `least_one`: whether the page has the first event even if the event is larger than
           `most_bytes`.
         """
+        ...
+
+    async def page_json(
+        self,
+        filters: Sequence[Filter],
+        most_bytes: int,
+        skip: frozenset[str] = frozenset(),
+        *,
+        least_one: bool = True,
+    ) -> QueryPage[JsonEvent]:
+        """Return one page of events as JSON, as `page` does."""
         ...
 
     def look(self, filter: Filter) -> ShortAnswer | None:

@@ -39,11 +39,20 @@ class _Row(NamedTuple):
     dirty: bool
 
 
+_RowsByKind = dict[int, _Row | None]
+
+
 def count(conn: sqlite3.Connection, context: QueryContext, filter: Filter) -> int:
     """Return how many distinct events match one filter. Ignores its limit. Raises InvalidFilter."""
     rows = _rows(conn, context, filter)
     if not any(rows.values()):
         return aggregate.count(conn, context, [filter])
+    return _count(conn, context, filter, rows)
+
+
+def _count(
+    conn: sqlite3.Connection, context: QueryContext, filter: Filter, rows: _RowsByKind
+) -> int:
     return sum(
         aggregate.count(conn, context, [filter.replace(kinds=[kind])])
         if row is None
@@ -57,6 +66,12 @@ def registers(conn: sqlite3.Connection, context: QueryContext, filter: Filter) -
     rows = _rows(conn, context, filter)
     if not any(rows.values()):
         return aggregate.registers(conn, context, filter)
+    return _registers(conn, context, filter, rows)
+
+
+def _registers(
+    conn: sqlite3.Connection, context: QueryContext, filter: Filter, rows: _RowsByKind
+) -> bytes:
     return hll.merge(
         *(
             aggregate.registers(conn, context, filter.replace(kinds=[kind]))
@@ -65,6 +80,14 @@ def registers(conn: sqlite3.Connection, context: QueryContext, filter: Filter) -
             for kind, row in rows.items()
         )
     )
+
+
+def figures(conn: sqlite3.Connection, context: QueryContext, filter: Filter) -> tuple[int, bytes]:
+    """Return `count` and `registers` of one filter. Raises InvalidFilter."""
+    rows = _rows(conn, context, filter)
+    if not any(rows.values()):
+        return aggregate.figures(conn, context, filter)
+    return _count(conn, context, filter, rows), _registers(conn, context, filter, rows)
 
 
 def _targets(filter: Filter) -> list[_Target]:
@@ -82,9 +105,7 @@ def _targets(filter: Filter) -> list[_Target]:
     return found if all((name, kind) in TRACKED for name, _, kind in found) else []
 
 
-def _rows(
-    conn: sqlite3.Connection, context: QueryContext, filter: Filter
-) -> dict[int, _Row | None]:
+def _rows(conn: sqlite3.Connection, context: QueryContext, filter: Filter) -> _RowsByKind:
     """Return the rows of a filter's targets by kind, None for a target without a usable row.
 
     If the result is empty, read the events instead.

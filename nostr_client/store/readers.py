@@ -6,7 +6,6 @@ Each call sees one snapshot and can be interrupted.
 from __future__ import annotations
 
 import asyncio
-import queue
 import sqlite3
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +18,9 @@ from nostr_client.store.faults import store_error
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+if sys.platform != "win32":
+    import resource
+
 T = TypeVar("T")
 
 
@@ -27,6 +29,9 @@ STEPS_HERE: Final = 10_000
 
 A read in the caller's thread stops after one to two times as many steps. It then runs in a thread.
 """
+
+STEP_S: Final = 4e-8
+"""Seconds below which SQLite takes no step, on average."""
 
 SLOW_S: Final = 0.02
 """Seconds of a read in the caller's thread from which the disk counts as slow, if it was used."""
@@ -57,10 +62,12 @@ class Readers:
         self._here = here
         self._here.set_progress_handler(self._is_long, STEPS_HERE)
         self._left_here: int | None = None
+        self._least_end = 0.0
+        """When STEPS_HERE steps of the present read can be over, by the monotonic clock."""
         self._rests_until = 0.0
-        self._free: queue.SimpleQueue[sqlite3.Connection] = queue.SimpleQueue()
-        for conn in conns:
-            self._free.put(conn)
+        self._free = list(conns)
+        """The last one used is the next one, as its cache has the pages of the last read. There are
+        as many as threads, so that a thread always finds one."""
         self._threads = ThreadPoolExecutor(len(conns), thread_name_prefix=name)
         self._attach: dict[str, str] = {}
         self._attached: dict[int, dict[str, str]] = {}
@@ -114,6 +121,7 @@ class Readers:
     def _run_here(self, work: Callable[[sqlite3.Connection], T]) -> T:
         def bounded(conn: sqlite3.Connection) -> T:
             self._left_here = 1
+            self._least_end = monotonic() + STEPS_HERE * STEP_S
             try:
                 return work(conn)
             finally:
@@ -125,16 +133,17 @@ class Readers:
         """Return whether the present read has taken too many steps.
 
         SQLite calls this function after each STEPS_HERE steps of a statement. The first call
-        includes steps of earlier runs of the statement. Only a second call proves that this read
-        has taken as many. Statements that begin and end the transaction are never stopped.
+        includes steps of earlier runs of the statement. Only a second call proves that a read of
+        one statement has taken as many. A second call may also be the first of another statement,
+        so that the time decides. Statements that begin and end the transaction are never stopped.
         """
         if self._left_here is None:
             return False
         self._left_here -= 1
-        return self._left_here < 0
+        return self._left_here < 0 and monotonic() > self._least_end
 
     def _run(self, call: _Call, work: Callable[[sqlite3.Connection], T]) -> T:
-        conn = self._free.get()
+        conn = self._free.pop()
         conn.set_progress_handler(lambda: call.cancelled, _LOOK_EVERY)
         try:
             self._bring_up_to_date(conn)
@@ -143,7 +152,7 @@ class Readers:
             raise store_error(error) from error
         finally:
             conn.set_progress_handler(None, _LOOK_EVERY)
-            self._free.put(conn)
+            self._free.append(conn)
 
     def _bring_up_to_date(self, conn: sqlite3.Connection) -> None:
         wanted = self._attach
@@ -165,8 +174,6 @@ def _disk_reads() -> int:
     """
     if sys.platform == "win32":
         return 0
-    import resource
-
     whose = resource.RUSAGE_THREAD if sys.platform == "linux" else resource.RUSAGE_SELF
     return resource.getrusage(whose).ru_inblock
 

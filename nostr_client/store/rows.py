@@ -10,9 +10,8 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
-import numpy as np
 
-from nostr_client.codecs.event import Event
+from nostr_client.codecs.event import Event, parse_event
 from nostr_client.errors import StoreCorrupt
 
 if TYPE_CHECKING:
@@ -122,6 +121,10 @@ class JsonEvent(NamedTuple):
     expires: int | None = None
     """Unix seconds, or None."""
 
+    def parsed(self) -> Event:
+        """Return the event of the JSON."""
+        return parse_event(self.json)
+
 
 def read_json(row: Sequence[Any], expires: int | None = None) -> JsonEvent:
     """Return the JSON of a row of EVENT_COLUMNS without making an event. Raises StoreCorrupt.
@@ -199,7 +202,9 @@ class TagRows:
             self._events.extend((event.created_at, seq, event.kind, a))
 
     def ordered(self) -> Iterator[TagRow]:
-        """Yield rows for INSERT_TAG in ascending order of their hash."""
+        """Yield rows for INSERT_TAG in ascending order of their hash. Loads numpy."""
+        import numpy as np
+
         hashes = np.array(self._hashes, np.int64)
         order = hashes.argsort(kind="stable")
         of_event = np.repeat(np.arange(len(self._counts)), self._counts)[order]

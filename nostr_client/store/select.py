@@ -7,11 +7,12 @@ events.
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
+from nostr_client.codecs.event import Event
 from nostr_client.errors import InvalidFilter
 from nostr_client.store.lookup import MARKS, WIDE_SIZES, WIDEST, chunks, filled_up, rows_in
-from nostr_client.store.rows import EVENT_COLUMNS, EVENT_TABLES, read_events
+from nostr_client.store.rows import EVENT_COLUMNS, EVENT_TABLES, JsonEvent, read_events
 from nostr_client.store.search import wanted
 
 if TYPE_CHECKING:
@@ -212,10 +213,9 @@ def _in_prefix(column: str, values: Sequence[Param]) -> tuple[str, Sequence[Para
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from typing import Any
 
-    from nostr_client.codecs.event import Event
     from nostr_client.codecs.filters import Filter
     from nostr_client.store.lookup import Authors
     from nostr_client.store.rows import TagHasher
@@ -281,7 +281,10 @@ def events(
     return _sorted(found.values())
 
 
-def _sorted(events: Iterable[Event]) -> list[Event]:
+E = TypeVar("E", Event, JsonEvent)
+
+
+def _sorted(events: Iterable[E]) -> list[E]:
     """Sort events newest first, then by id.
 
     Two stable sorts by a field are faster than one sort by a function.
@@ -397,17 +400,19 @@ def _cut(conn: sqlite3.Connection, chosen: AccessPath, found: list[Key], limit: 
     return newer + [seq for _, seq in ranked[: limit - len(newer)]]
 
 
-class QueryPage(NamedTuple):
+class QueryPage(NamedTuple, Generic[E]):
     """Part of an answer, newest first, then by id.
 
     If `more` is true, there may be further events, not newer than `last`. `tied` are the ids of the
     events of the second `last` that have been read.
     """
 
-    events: list[Event]
+    events: list[E]
     last: int = 0
     tied: frozenset[str] = frozenset()
     more: bool = False
+    read: int = 0
+    """How many events had room in the page, also those that a caller removed from `events`."""
 
 
 def page(
@@ -416,14 +421,16 @@ def page(
     filters: Sequence[Filter],
     most_bytes: int,
     skip: Collection[str],
+    read: Callable[[Sequence[Any]], E],
     *,
     least_one: bool,
-) -> QueryPage:
+) -> QueryPage[E]:
     """Return the newest events of several filters, without the ids in `skip`, up to `most_bytes`.
 
-    Sizes are known before any content is read, because SQLite stores the length of a value before
-    the value. Each filter has a limit, which must leave room for `skip`. `least_one` includes the
-    first event whatever its size.
+    `read` makes an event of a row, as `rows.read_event` and `rows.read_json` do. Sizes are known
+    before any content is read, because SQLite stores the length of a value before the value. Each
+    filter has a limit, which must leave room for `skip`. `least_one` includes the first event
+    whatever its size.
     """
     seqs: set[int] = set()
     more = False
@@ -437,14 +444,19 @@ def page(
     # the events of other filters.
     most = min((f.limit for f in filters if f.limit is not None), default=len(rows)) - len(skip)
     taken = _within(rows[: max(most, 0)], most_bytes, least_one=least_one)
-    real = read_events(rows_in(conn, _EVENTS, [row[2] for row in taken]))
+    real = [read(row) for row in rows_in(conn, _EVENTS, [row[2] for row in taken])]
     if any(filter.tags for filter in filters):
-        real = [event for event in real if any(filter.matches(event) for filter in filters)]
+        real = [one for one in real if _matches_any(filters, one)]
     if not taken:
         return QueryPage([], more=bool(rows))
     last = taken[-1][0]
     tied = frozenset(row[1] for row in taken if row[0] == last)
-    return QueryPage(_sorted(real), -last, tied, more or len(taken) < len(rows))
+    return QueryPage(_sorted(real), -last, tied, more or len(taken) < len(rows), len(taken))
+
+
+def _matches_any(filters: Sequence[Filter], one: Event | JsonEvent) -> bool:
+    event = one if isinstance(one, Event) else one.parsed()
+    return any(filter.matches(event) for filter in filters)
 
 
 def _within(

@@ -20,7 +20,7 @@ from nostr_client.store.json_answers import JsonCache, short_json
 from nostr_client.store.lookup import Authors, rows_in
 from nostr_client.store.maintain import settle
 from nostr_client.store.options import StoreOptions
-from nostr_client.store.rows import TagHasher
+from nostr_client.store.rows import TagHasher, read_event, read_json
 from nostr_client.store.save import Saver, held_ids
 from nostr_client.store.schema import HASH_KEY, STORE
 from nostr_client.store.search import SEARCH
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from nostr_client.store.json_answers import JsonAnswer
     from nostr_client.store.maintain import OnRemove
     from nostr_client.store.migrate import Schema
+    from nostr_client.store.rows import JsonEvent
     from nostr_client.store.save import OnBatch
     from nostr_client.store.select import QueryContext, QueryPage
     from nostr_client.store.short_answers import ShortAnswer
@@ -227,10 +228,24 @@ class SqliteStore(EventStore):
         skip: frozenset[str] = frozenset(),
         *,
         least_one: bool = True,
-    ) -> QueryPage:
+    ) -> QueryPage[Event]:
         return await self.database.read(
             lambda conn: select.page(
-                conn, self._context(), filters, most_bytes, skip, least_one=least_one
+                conn, self._context(), filters, most_bytes, skip, read_event, least_one=least_one
+            )
+        )
+
+    async def page_json(
+        self,
+        filters: Sequence[Filter],
+        most_bytes: int,
+        skip: frozenset[str] = frozenset(),
+        *,
+        least_one: bool = True,
+    ) -> QueryPage[JsonEvent]:
+        return await self.database.read(
+            lambda conn: select.page(
+                conn, self._context(), filters, most_bytes, skip, read_json, least_one=least_one
             )
         )
 

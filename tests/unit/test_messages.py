@@ -276,6 +276,24 @@ def test_any_elements_are_a_message_or_malformed(label: str, parts: list[object]
         assert parse(message.to_json()).to_json() == message.to_json()
 
 
+@given(
+    st.sampled_from(("REQ", "COUNT", "CLOSE")),
+    st.sampled_from(("s", "", "ü" * 64, "x" * 65, 5)),
+    st.lists(
+        st.sampled_from(({}, {"kinds": [1], "#e": [A]}, {"ids": ["x"]}, None, [])), max_size=3
+    ),
+)
+def test_common_frames_are_read_as_others_are(label: str, sub_id: object, rest: list[Any]) -> None:
+    text = json.dumps([label, sub_id, *rest])
+    found: list[object] = []
+    for frame in (text, f" {text}"):  # a space before it makes a frame an uncommon one
+        try:
+            found.append(parse_client_message(frame))
+        except MalformedMessage as error:
+            found.append((str(error), error.label, error.ref))
+    assert found[0] == found[1]
+
+
 def test_size_is_counted_in_bytes() -> None:
     text = Notice("ü" * 100).to_json()
     size = len(text.encode())

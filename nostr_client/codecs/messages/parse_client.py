@@ -60,13 +60,21 @@ def _fast(raw: bytes) -> ClientMessage | None:
     try:
         if raw.startswith(b'["EVENT"'):
             return Publish(require_hex(_decode_event_frame(raw).event))
-        if raw.startswith(b'["REQ"'):
-            _, sub_id, *asked = _decode_query_frame(raw)
-            if type(sub_id) is str and 0 < len(sub_id) <= MAX_SUB_ID and _are_objects(asked):
-                return Req(sub_id, tuple([Filter.from_json(one) for one in asked]))
+        if raw.startswith(_QUERIES):
+            label, sub_id, *asked = _decode_query_frame(raw)
+            if type(sub_id) is not str or not 0 < len(sub_id) <= MAX_SUB_ID:
+                return None
+            if label == "CLOSE":
+                return Close(sub_id)
+            if _are_objects(asked):
+                made = Req if label == "REQ" else Count
+                return made(sub_id, tuple([Filter.from_json(one) for one in asked]))
     except (ValueError, RecursionError):
         pass
     return None
+
+
+_QUERIES: Final = (b'["REQ"', b'["CLOSE"', b'["COUNT"')
 
 
 def _are_objects(asked: list[Any]) -> bool:

@@ -364,3 +364,8 @@ async def test_a_path_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
     folder.mkdir()
     with pytest.raises(StoreError, match=re.escape(f"cannot open {folder}: it is no file")):
         await Database.open(folder)
+
+
+async def test_reads_one_after_the_other_share_a_connection_and_its_cache(tmp_path: Path) -> None:
+    async with await Database.open(tmp_path / "a.db") as database:
+        assert len({await database.read(id) for _ in range(10)}) == 1

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nostr_client.codecs.keys import VerifiedEvent
+    from nostr_client.store.snapshot import Snapshot
 
 HOT = 4
 NOTE, OTHER = "ab" * 32, "cd" * 32
@@ -79,7 +80,12 @@ def some(rng: random.Random, first: int, count: int) -> list[VerifiedEvent]:
 
 
 async def answers(store: SqliteStore, asked: Filter = LIKES) -> tuple[int, bytes]:
-    return await store.snapshot(lambda one: (one.count([asked]), one.registers(asked)))
+    def both(found: Snapshot) -> tuple[int, bytes]:
+        by_one_pass = found.figures(asked)
+        assert by_one_pass == (found.count([asked]), found.registers(asked))
+        return by_one_pass
+
+    return await store.snapshot(both)
 
 
 async def check(store: SqliteStore) -> None:

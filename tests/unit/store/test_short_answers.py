@@ -14,7 +14,7 @@ from nostr_client.codecs.event import Event, nip01_order
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.keys import VerifiedEvent
 from nostr_client.errors import StoreCorrupt, StoreError
-from nostr_client.store import select
+from nostr_client.store import readers, select
 from nostr_client.store.json_answers import JsonCache
 from nostr_client.store.rows import JsonEvent, TagHasher, encode_tags, read_event, read_json
 from nostr_client.store.short_answers import MOST_BYTES, MOST_EVENTS, MOST_VALUES
@@ -291,6 +291,19 @@ async def test_a_long_read_ends_and_short_ones_never_do(store: SqliteStore) -> N
     assert look(lambda conn: counted(conn, 1_000_000)) is None
     assert look(lambda conn: counted(conn, 100)) == 100
     assert await read(lambda conn: counted(conn, 100_000), small=True) == 100_000
+
+
+async def test_steps_of_several_statements_are_not_those_of_a_long_read(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite adds up the steps of each statement, so that several may report in one read."""
+    monkeypatch.setattr(readers, "monotonic", lambda: 0.0)
+
+    def several(conn: sqlite3.Connection) -> int:
+        return sum(conn.execute(f"{LONG} -- {n}", (300,)).fetchone()[0] for n in range(4))
+
+    for _ in range(50):
+        assert store.database.look(several) == 1_200
 
 
 async def test_the_end_of_a_transaction_is_never_cut_short(store: SqliteStore) -> None:
