@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from agent.api import schema
-from agent.selection import chosen
+from agent.specs import chosen
 from nostr_client.codecs import nip19
 from nostr_client.codecs.display import seconds
 from nostr_client.errors import NostrTallyError

@@ -18,8 +18,6 @@ from agent.maintenance.coverage import LANE as COVERAGE_LANE
 from agent.maintenance.coverage import CoverageRunner
 from agent.maintenance.retention import KIND as HOUSE
 from agent.maintenance.retention import RetentionRunner
-from agent.relay_eviction import RelayEviction
-from agent.selection import chosen
 from agent.service.asserted import KIND as ASSERTED
 from agent.service.asserted import AssertedRunner
 from agent.service.assertions import KIND as ASSERTIONS
@@ -30,9 +28,10 @@ from agent.service.merged import MergedWatches
 from agent.service.metrics import Metrics
 from agent.service.parts import make_counter, make_coverage, make_finder, make_streams
 from agent.service.reindexing import RebuildRunner
+from agent.service.relay_state import RelayEviction
 from agent.service.relaying import merged_urls
 from agent.service.specs import Specs
-from agent.specs import SyncSpec
+from agent.specs import SyncSpec, chosen
 from agent.syncing import AT_ONCE, SyncRunner
 from agent.syncing import KIND as SYNC
 from agent.syncing import LANE as SYNC_LANE

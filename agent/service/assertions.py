@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from agent.api import schema
-from agent.selection import chosen
 from agent.service.secrets import make_card_signer
+from agent.specs import chosen
 from nostr_client.assertions.cards import CardOptions
 from nostr_client.assertions.fields import subject_of
 from nostr_client.assertions.relays import CardRelays

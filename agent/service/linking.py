@@ -8,7 +8,7 @@ from agent.counters.nats_push import PushRunner
 from agent.counters.publisher import PublishRunner
 from agent.counters.reader import AgentReader, NostrReader
 from agent.counters.sources import Arrivals, SourceRunner
-from agent.selection import chosen
+from agent.specs import chosen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -1,4 +1,7 @@
-"""Store the answers of wallets as rows of `store.db`, in a schema of their own."""
+"""Store the answers of wallets as rows of `store.db`, in a schema of their own.
+
+A module of its own: who opens a store needs the schema, but not `asking`, which loads the network.
+"""
 
 from __future__ import annotations
 

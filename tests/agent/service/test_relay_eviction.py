@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.relay_eviction import RelayEviction
+from agent.service.relay_state import RelayEviction
 from nostr_client.codecs.filters import Filter
 from nostr_client.network.pool import RelayPool
 from nostr_client.network.relay_state import Capabilities
