@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from agent.log import Log
     from agent.specs import CoverageSpec
     from nostr_client.network.pool import RelayPool
-    from nostr_client.store.database import Database
+    from nostr_client.store.file.database import Database
     from nostr_client.sync.coverage import Coverage
     from nostr_client.sync.coverage.relays import CoverageRelays
     from nostr_client.sync.coverage.repair import RepairReport

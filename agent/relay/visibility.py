@@ -18,10 +18,10 @@ from agent.relay.limits import CountFigures
 from nostr_client import hll
 from nostr_client.codecs.event import nip01_order, parse_event
 from nostr_client.errors import NostrTallyError
-from nostr_client.store.json_answers import JsonAnswer
-from nostr_client.store.select import QueryPage
-from nostr_client.store.short_answers import is_short_count
-from nostr_client.store.snapshot import stream
+from nostr_client.store.query.json_answers import JsonAnswer
+from nostr_client.store.query.select import QueryPage
+from nostr_client.store.query.short_answers import is_short_count
+from nostr_client.store.query.snapshot import stream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from agent.relay.privacy import Viewer
     from nostr_client.codecs.event import Event
     from nostr_client.codecs.filters import Filter
-    from nostr_client.store.snapshot import Snapshot
+    from nostr_client.store.query.snapshot import Snapshot
 
 
 class VisibleSnapshot:

@@ -20,9 +20,9 @@ from agent.counters.links import KIND as LINK
 from agent.maintenance.coverage import KIND as COVERAGE
 from agent.maintenance.retention import KEEPING
 from agent.maintenance.retention import KIND as HOUSE
-from agent.service.assertions import CARDS
-from agent.service.assertions import KIND as ASSERTIONS
 from agent.service.counters import CounterBackend
+from agent.service.tasks.assertions import CARDS
+from agent.service.tasks.assertions import KIND as ASSERTIONS
 from agent.specs import with_known_webhooks
 from agent.syncing import KIND as SYNC
 from nostr_client import __version__

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 import msgspec
 
 from nostr_client.network.relay_state import Capabilities
-from nostr_client.store.migrate import Schema, run_script
+from nostr_client.store.file.migrate import Schema, run_script
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Collection
 
     from nostr_client.network.pool import RelayPool
-    from nostr_client.store.database import Database
+    from nostr_client.store.file.database import Database
 
 DOUBTED_AFTER_S: Final = 7 * 86_400.0
 """Age from which a relay is asked again for what it could not do."""

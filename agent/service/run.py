@@ -27,12 +27,12 @@ from agent.relay.listen import bind, parse_address
 from agent.service.agent import Agent
 from agent.service.backend import AgentBackend
 from agent.service.parts import open_parts
+from agent.service.process.runfile import runfile
+from agent.service.process.secrets import Tokens, make_signer, make_tokens
+from agent.service.process.supervision import Notifier, taking_long
 from agent.service.relaying import WantedFilters, relay_urls, serve_relay
 from agent.service.reload import changes
-from agent.service.runfile import runfile
-from agent.service.secrets import Tokens, make_signer, make_tokens
-from agent.service.supervision import Notifier, taking_long
-from agent.service.ticker import Ticker
+from agent.service.tasks.ticker import Ticker
 from nostr_client.codecs.display import seconds
 from nostr_client.errors import NostrTallyError
 from nostr_client.network.waiting import end, task_group
