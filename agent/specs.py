@@ -1,17 +1,19 @@
-"""Declares what is synced and removed: values that configuration, API and store share.
+"""Declares what is synced and removed, and what a sync asks: values that others share.
 
 Light on purpose: the terminal application imports it.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 from msgspec import Meta
 
-from nostr_client.codecs.display import DURATION, IN_WORDS
+from nostr_client.codecs.display import DURATION, IN_WORDS, seconds
+from nostr_client.codecs.relay_url import normalize
+from nostr_client.codecs.typed import filter_of
 from nostr_client.errors import InvalidInput, host_alone
 from nostr_client.options import WATCH_NAME_IN_WORDS
 from nostr_client.watch.definition import (
@@ -24,6 +26,11 @@ from nostr_client.watch.definition import (
     Url,
     Watch,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from nostr_client.codecs.filters import Filter
 
 Key = Annotated[str, Meta(min_length=1, max_length=200)]
 Kind = Annotated[int, Meta(ge=0, le=65_535)]
@@ -228,3 +235,22 @@ def _known_webhook(alert: AlertSpec, known: Watch) -> str:
     if len(found) > 1:
         raise InvalidInput(f"the watch has several webhooks at {alert.webhook}: give the whole URL")
     return found.pop() if found else alert.webhook
+
+
+def sync_filters(sync: SyncSpec, now: float) -> tuple[Filter, ...]:
+    """The filters of a sync that starts `now`. Raises InvalidInput.
+
+    Limits are removed: an older version stored syncs with one.
+    """
+    found = tuple(filter_of(one).replace(limit=None) for one in sync.filters)
+    if sync.since is None:
+        return found
+    least = int(now - seconds(sync.since))
+    return tuple(one.replace(since=max(least, one.since or 0)) for one in found)
+
+
+def chosen(relays: Sequence[str], default: Sequence[str], denied: Collection[str]) -> list[str]:
+    """The relays to ask: those named, else the defaults; normalised, each once, none denied."""
+    out = frozenset(map(normalize, denied))
+    urls = dict.fromkeys(normalize(url) for url in relays or default)
+    return [url for url in urls if url not in out]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from agent.specs import StoredNames
-from nostr_client.store.migrate import Schema, run_script
+from nostr_client.store.file.migrate import Schema, run_script
 from nostr_client.watch import repository
 from nostr_client.watch.definition import Watch
 

@@ -8,7 +8,7 @@ import msgspec
 
 from agent import state
 from agent.api import schema
-from agent.selection import chosen, sync_filters
+from agent.specs import chosen, sync_filters
 from nostr_client.codecs.display import seconds
 from nostr_client.errors import StoreFull
 from nostr_client.sync.direction import Direction

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from nostr_client.assertions.report import Asserted
     from nostr_client.count.queries import Query
-    from nostr_client.store.database import Database
+    from nostr_client.store.file.database import Database
     from nostr_client.watch.definition import Watch
     from nostr_client.watch.state import Merge, Watched
 

@@ -21,17 +21,17 @@ from bench.dataset import cached
 from bench.report import Report, arguments
 from nostr_client.cli.gc_tuning import prepare_for_long_runs
 from nostr_client.codecs.private_kinds import PublicEvents
-from nostr_client.store.connect import file_uri
+from nostr_client.store.file.connect import file_uri
 from nostr_client.store.options import StoreOptions
 from nostr_client.store.sql.copy import CopySelection, export_sqlite
 from nostr_client.store.sqlite import SqliteStore
-from nostr_client.sync.event_files import form_of, opened, writer
-from nostr_client.sync.jsonl import CACHE_MB, import_jsonl
+from nostr_client.sync.files.event_files import form_of, opened, writer
+from nostr_client.sync.files.jsonl import CACHE_MB, import_jsonl
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from nostr_client.sync.jsonl import ImportReport
+    from nostr_client.sync.files.jsonl import ImportReport
 
 EVENTS, QUICK = 1_000_000, 2_000
 NAMES = ("copy.sqlite", "copy.parquet", "copy.jsonl", "copy.jsonl.zst")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from nostr_client.store.index_schema import DAY, HOT, TRACKED
+from nostr_client.store.index.schema import DAY, HOT, TRACKED
 
 PAIRS = ", ".join(f"('{name}', {kind})" for name, kind in sorted(TRACKED))
 

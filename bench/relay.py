@@ -35,7 +35,7 @@ from bench.relay_servers import bare_server, local_relay, nostr_relay, ours
 from bench.report import Report, arguments
 from nostr_client.codecs.event import Event
 from nostr_client.codecs.keys import VerifiedEvent
-from nostr_client.store.index import Index
+from nostr_client.store.index.keeper import Index
 from nostr_client.store.sqlite import SqliteStore
 from tests.agent.relay.client import connect, deaf
 from tests.agent.relay.deaf_readers import MOST_BYTES, large_store, relay_over

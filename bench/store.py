@@ -24,7 +24,7 @@ from bench.report import Report, arguments
 from nostr_client.codecs.event import parse_event
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.keys import VerifiedEvent
-from nostr_client.store import aggregate, select
+from nostr_client.store.query import aggregate, select
 from nostr_client.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:

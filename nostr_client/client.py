@@ -210,7 +210,7 @@ class NostrClient:
         web = None if within is None else await self._web(within)
         chosen = await self._relays_for(asked, relays)
         if enough is not None:
-            from nostr_client.count.asking_few import count_enough
+            from nostr_client.count.enough.batches import count_enough
 
             result = await count_enough(self._counter, asked, chosen, options, enough)
         else:

@@ -59,10 +59,10 @@ ALLOWED: Final[dict[str, tuple[str, str]]] = {
     "agent/maintenance/backup.py": ("journal", "the name of SQLite's file"),
     "agent/reindex/publish.py": ("journal", "the name of SQLite's file"),
     "agent/reindex/run.py": ("journal", "the name of SQLite's file"),
-    "nostr_client/cli/watch.py": ("heard", "the option --keep-heard"),
+    "nostr_client/cli/watch/commands.py": ("heard", "the option --keep-heard"),
     "nostr_client/store/sql/copy.py": ("journal", "the ending of SQLite's rollback journal"),
-    "nostr_client/sync/arrow_files.py": ("tell", "the method of a file"),
-    "nostr_client/sync/event_files.py": ("tell", "the method of a file"),
+    "nostr_client/sync/files/arrow_files.py": ("tell", "the method of a file"),
+    "nostr_client/sync/files/event_files.py": ("tell", "the method of a file"),
     "scripts/words.py": (".*", "the list itself"),
 }
 """Path, pattern of the words that are allowed there, and why."""

@@ -19,7 +19,7 @@ from nostr_client.count.claims import HeldEvent, ListMemory, is_answer, reading_
 from nostr_client.count.claims.coverage import DAY, HOUR
 from nostr_client.count.merge import Claim, Method
 from nostr_client.count.procedure import CountEngine
-from nostr_client.count.rounds import ReadRound
+from nostr_client.count.reading.rounds import ReadRound
 from nostr_client.errors import NetworkError, RelayRefused
 from tests.simulation import SimRelay, drive, event
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.messages import Hint
 from nostr_client.count.claims import HeldEvent
-from nostr_client.count.rounds import AskCount, ReadPage, ReadRound
+from nostr_client.count.reading.rounds import AskCount, ReadPage, ReadRound
 from nostr_client.protocol import Stamp, StoredFrames
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from agent.cli import cli as agent_cli
 from nostr_client import hll
 from nostr_client.cli import entry
 from nostr_client.cli.app import COMMANDS, cli
-from nostr_client.cli.count import NAMES, said
-from nostr_client.cli.count import count as count_command
-from nostr_client.cli.series import number
+from nostr_client.cli.count.command import NAMES, said
+from nostr_client.cli.count.command import count as count_command
+from nostr_client.cli.watch.series import number
 from nostr_client.count import CANONICAL
 from nostr_client.count.merge import Claim, ClaimStatus, Figure, merge_claims
 from nostr_client.count.wallets import WalletStatus

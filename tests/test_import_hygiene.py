@@ -75,7 +75,7 @@ def test_the_agent_loads_no_pyspark_and_no_pandas(module: str) -> None:
 
 
 TARGET = "ab" * 32
-NO_STORE = frozenset({"numpy", "sqlite3", "nostr_client.store.database"})
+NO_STORE = frozenset({"numpy", "sqlite3", "nostr_client.store.file.database"})
 NOT_FOR_A_COUNT = NO_STORE | {"rich", "platformdirs", "nostr_client.watch.engine"}
 
 BUDGETS = [

@@ -24,7 +24,7 @@ MAY = {
     "nostr_client/network/access/sessions.py": {"ClientSession", "TCPConnector", "socket.socket"},
     "nostr_client/network/transport.py": {"ws_connect"},  # of a session of `sessions`
     "nostr_client/counters/jetstream/dial.py": {"nats.connect"},  # refused where a proxy applies
-    "agent/service/supervision.py": {"socket.socket"},  # to systemd, a Unix socket
+    "agent/service/process/supervision.py": {"socket.socket"},  # to systemd, a Unix socket
 }
 
 

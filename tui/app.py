@@ -20,7 +20,7 @@ from tui.contrast import legible
 from tui.dialogs.palette import Commands
 from tui.glyphs import ASCII, UNICODE
 from tui.handlers.watches import ABSENCE_S
-from tui.host import bindings
+from tui.host import bindings, is_whole, start
 from tui.key_queue import KeyDone, KeyQueue
 from tui.link import Link
 from tui.model import Model
@@ -36,7 +36,6 @@ from tui.pages.syncs import SyncsPage
 from tui.pages.watch import WatchPage
 from tui.settings import load, save
 from tui.themes import OWN, PLAIN_SIGNS
-from tui.workers import is_whole, start
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

@@ -2,6 +2,7 @@
 
 The application implements `Host`, so that no page and no handler imports the application. An action
 is run with a host and a host offers actions: the two types name each other and share this module.
+`start` runs work of a page or dialog that nobody waits for.
 """
 
 from __future__ import annotations
@@ -10,17 +11,24 @@ from collections.abc import Awaitable, Callable, Collection
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypeVar
 
 from textual.binding import Binding
+from textual.css.query import NoMatches
+from textual.widget import Widget
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Coroutine, Iterable, Sequence
 
     from textual.binding import BindingType
+    from textual.dom import DOMNode
     from textual.screen import Screen
+    from textual.worker import Worker, WorkType
 
     from agent.api.client import AgentClient
     from tui.glyphs import Glyphs
     from tui.model import Model
     from tui.settings import TuiSettings
+
+LONG: Final = "long"
+"""The group of work that takes as long as somebody takes to answer, or for ever."""
 
 T = TypeVar("T")
 
@@ -328,3 +336,29 @@ class Host(Protocol):
 
     def exit(self) -> None:
         """Leave."""
+
+
+def is_whole(node: DOMNode) -> bool:
+    """Whether a node stands with all its parts: it is neither being made nor being taken down."""
+    made = not isinstance(node, Widget) or node.is_mounted
+    return made and node.app.is_running and node.is_attached
+
+
+def start(
+    node: DOMNode,
+    what: Callable[[], Coroutine[Any, Any, None]],
+    group: str = "",
+    *,
+    alone: bool = True,
+) -> Worker[None]:
+    """Begin it, to end with the node; alone in a group, what that did before is given up."""
+
+    async def done() -> None:
+        try:
+            await what()
+        except NoMatches:  # it has lost its parts already where it is being taken down
+            if is_whole(node):
+                raise
+
+    work: WorkType[None] = done
+    return node.run_worker(work, group=group or LONG, exclusive=bool(group) and alone)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from agent.log import Log
     from agent.specs import CoverageSpec, DigestAlert, DigestSpec
     from nostr_client.options import ConnectionOptions
-    from nostr_client.store.database import Database
+    from nostr_client.store.file.database import Database
     from nostr_client.sync.coverage_report import CoverageRun
     from nostr_client.watch.clock import Clock
     from nostr_client.watch.definition import Watch

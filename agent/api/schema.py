@@ -152,7 +152,7 @@ class Reloaded(ResponseBody, frozen=True):
 
 
 class WatchPerson(ResponseBody, frozen=True):
-    """The person whom a watch is about.
+    """The person in the question of a watch, or the author of the event in it.
 
     - `pubkey`: key of the person, in hex.
     - `name`: name in the stored profile. A name is no proof of identity.
@@ -182,8 +182,8 @@ class WatchState(ResponseBody, frozen=True):
     - `failing`: relays without an answer.
     - `within`: the number among the people in a web of trust.
     - `asserted`: numbers that the watch's providers assert (NIP-85). They are not part of `figure`.
-    - `person`: whom the watch is about: the person in the question, or the author of the event in
-      it. It is null until the first number, and if nobody is known.
+    - `person`: the person in the question of the watch, or the author of the event in the
+      question. It is null until the first number, and if no person is known.
     """
 
     spec: Watch

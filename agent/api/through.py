@@ -25,7 +25,7 @@ from nostr_client.errors import (
     StoreError,
     StoreLocked,
 )
-from nostr_client.store.connect import WriterLock
+from nostr_client.store.file.connect import WriterLock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence

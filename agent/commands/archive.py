@@ -14,14 +14,14 @@ from nostr_client.cli.output import json_option, print_json, say
 from nostr_client.cli.parameters import UserPath
 from nostr_client.cli.place import store_option
 from nostr_client.cli.questions import include_private_option
-from nostr_client.cli.store_files import say_held_back
+from nostr_client.cli.store.files import say_held_back
 from nostr_client.codecs.display import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nostr_client.codecs.filters import Filter
-    from nostr_client.sync.jsonl import ImportReport
+    from nostr_client.sync.files.jsonl import ImportReport
 
 
 @click.group(cls=CommandGroup)

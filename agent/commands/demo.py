@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from agent.service.supervision import end_with_stdin
+from agent.service.process.supervision import end_with_stdin
 from nostr_client.cli.entry import run_async, run_async_until_sigterm
 from nostr_client.cli.output import console, json_option, print_json, say, until_eof_option
 from nostr_client.codecs.display import plural

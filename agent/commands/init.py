@@ -112,7 +112,7 @@ def _added(draft: Draft) -> StoredNames:
 
 async def _read_added(path: Path) -> StoredNames:
     from agent.state import all_added
-    from nostr_client.store.database import Database
+    from nostr_client.store.file.database import Database
 
     async with await Database.open(path, read_only=True) as database:
         return await database.read(all_added)

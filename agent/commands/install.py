@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from agent.commands import service_files
 from agent.commands.options import config_option, load_config
 from agent.config.load import CONFIG_VARIABLE
-from agent.service import service_files
 from nostr_client.cli.output import force_option, json_option, print_json, print_option, say
 from nostr_client.errors import InvalidInput
 from nostr_client.paths import user_path

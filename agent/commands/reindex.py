@@ -21,7 +21,7 @@ from nostr_client.cli.parameters import UserPath
 from nostr_client.cli.place import store_option
 from nostr_client.codecs.display import plural
 from nostr_client.errors import InvalidInput
-from nostr_client.store.connect import WriterLock, check_file
+from nostr_client.store.file.connect import WriterLock, check_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

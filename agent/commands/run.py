@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from agent.commands.options import chosen_file, config_options
-from agent.service.supervision import end_with_stdin
+from agent.service.process.supervision import end_with_stdin
 from nostr_client.cli.entry import FAILURE, OK, USAGE
 from nostr_client.cli.output import json_option, once_option, say, until_eof_option
 from nostr_client.cli.place import store_option
@@ -77,7 +77,7 @@ def _instead(error: NetworkError) -> str:
     """What to do about an address in use: an agent that runs there is the likeliest reason."""
     from agent.api.address import on_port
     from agent.relay.listen import CannotListen
-    from agent.service.runfile import holds
+    from agent.service.process.runfile import holds
 
     elsewhere = "other addresses: --set relay.listen=HOST:PORT, --set api.listen=HOST:PORT"
     found = on_port(error.port) if isinstance(error, CannotListen) else None

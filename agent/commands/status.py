@@ -53,7 +53,7 @@ def _of_config(config: Path, given: Path | None) -> tuple[str, Path]:
     Raises InvalidConfig, InvalidInput (a port that is known only to the agent).
     """
     from agent.relay.listen import parse_address, relay_url
-    from agent.service.secrets import token_file
+    from agent.service.process.secrets import token_file
 
     section = load_config(config, ()).api
     host, port = parse_address(section.listen)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 from agent.alerts.conditions import parse_condition, parse_digest_time, parse_shortfall
 from agent.config.counters import check_counters
 from agent.relay.listen import allowed_origin, own_url, parse_address, web_origin
-from agent.selection import sync_filters
-from agent.specs import check_http_url
+from agent.specs import check_http_url, sync_filters
 from nostr_client.assertions.cards import CardOptions
 from nostr_client.assertions.fields import subject_of
 from nostr_client.assertions.reading import subject_of_query

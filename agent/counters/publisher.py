@@ -11,7 +11,7 @@ from agent import state
 from agent.api import schema
 from agent.counters.links import KIND
 from agent.counters.reader import BUDGET, VERSIONS
-from agent.selection import chosen
+from agent.specs import chosen
 from nostr_client.codecs import nip19
 from nostr_client.codecs.display import plural, seconds
 from nostr_client.codecs.filters import Filter

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from agent.demo.world import Post
     from nostr_client.count.queries import Query
-    from nostr_client.store.database import Database
+    from nostr_client.store.file.database import Database
     from nostr_client.watch.history import Point
 
 FINE: Final = 2 * 86_400

@@ -9,7 +9,7 @@ from agent.relay.options import RelayOptions
 from agent.relay.server import serve
 from nostr_client import hll
 from nostr_client.codecs import kinds
-from nostr_client.store.snapshot import Snapshot
+from nostr_client.store.query.snapshot import Snapshot
 from nostr_client.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:

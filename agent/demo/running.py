@@ -14,8 +14,8 @@ from agent.config import parse
 from agent.demo import history, relays
 from agent.demo.world import SEED, World
 from agent.reindex.tempdir import temporary
+from agent.service.process.secrets import read_token_file, token_file
 from agent.service.run import running
-from agent.service.secrets import read_token_file, token_file
 from nostr_client.network.pool import RelayPool
 from nostr_client.watch.definition import Watch
 

@@ -9,8 +9,8 @@ import msgspec
 
 from agent.demo.running import EVERYTHING
 from nostr_client import count
-from nostr_client.cli.count import show, size
-from nostr_client.cli.sync import table as sync_table
+from nostr_client.cli.count.command import show, size
+from nostr_client.cli.sync.commands import table as sync_table
 from nostr_client.client import NostrClient
 from nostr_client.codecs import kinds
 from nostr_client.codecs.display import plural

@@ -15,9 +15,9 @@ from typing import IO, TYPE_CHECKING, Any, Final, Literal, cast
 from agent.reindex.event_rows import ARCHIVE_COLUMNS, Rejects, archive_values, events_of
 from nostr_client.errors import InvalidInput, optional
 from nostr_client.new_file import new_file
-from nostr_client.store.connect import create_private
-from nostr_client.store.index_schema import DAY
-from nostr_client.sync.jsonl import import_jsonl
+from nostr_client.store.file.connect import create_private
+from nostr_client.store.index.schema import DAY
+from nostr_client.sync.files.jsonl import import_jsonl
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from agent.reindex.inputs import Input, Kind
     from nostr_client.codecs.event import Event
     from nostr_client.store.sqlite import SqliteStore
-    from nostr_client.sync.jsonl import ImportReport
+    from nostr_client.sync.files.jsonl import ImportReport
 
 Form = Literal["jsonl", "gzip", "zstd", "parquet"]
 

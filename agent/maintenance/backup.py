@@ -32,20 +32,20 @@ from nostr_client.errors import (
 )
 from nostr_client.new_file import check_free, new_file, part_of
 from nostr_client.store.base import DifferenceLog
-from nostr_client.store.connect import (
+from nostr_client.store.file.connect import (
     WriterLock,
     check_file,
     create_private,
     lock_path,
     make_folder,
 )
-from nostr_client.store.faults import making_error, opening_error, store_error
+from nostr_client.store.file.faults import making_error, opening_error, store_error
+from nostr_client.store.file.migrate import APPLICATION_ID, check_current
 from nostr_client.store.fingerprint_tables import FINGERPRINTS
 from nostr_client.store.maintain import has_search
-from nostr_client.store.migrate import APPLICATION_ID, check_current
+from nostr_client.store.query.search import add_functions, check_words
 from nostr_client.store.rows import TagHasher
 from nostr_client.store.schema import STORE
-from nostr_client.store.search import add_functions, check_words
 from nostr_client.store.sqlite import read_hash_key
 from nostr_client.store.sync_memory import SYNC
 from nostr_client.store.verify import StoreVerifier

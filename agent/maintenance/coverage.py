@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from agent.api import schema
-from agent.selection import chosen
+from agent.specs import chosen
 from nostr_client.codecs import nip19
 from nostr_client.codecs.display import seconds
 from nostr_client.errors import NostrTallyError
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from agent.log import Log
     from agent.specs import CoverageSpec
     from nostr_client.network.pool import RelayPool
-    from nostr_client.store.database import Database
+    from nostr_client.store.file.database import Database
     from nostr_client.sync.coverage import Coverage
     from nostr_client.sync.coverage.relays import CoverageRelays
     from nostr_client.sync.coverage.repair import RepairReport

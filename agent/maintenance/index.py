@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 from agent.api import schema
 from nostr_client.errors import InvalidInput, StoreError
-from nostr_client.store import index_read
+from nostr_client.store.index import read as index_read
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from nostr_client.store.base import IndexStats
-    from nostr_client.store.index import Index
+    from nostr_client.store.index.keeper import Index
     from nostr_client.store.sqlite import SqliteStore
 
 STEP: Final = 20

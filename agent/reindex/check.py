@@ -10,14 +10,14 @@ from agent.reindex.inputs import hash_key, open_store
 from agent.reindex.protocol import Checked
 from nostr_client.counters.engine.read import check_sums
 from nostr_client.errors import StoreError
-from nostr_client.store import index_schema
 from nostr_client.store.base import DifferenceLog
-from nostr_client.store.connect import file_uri
 from nostr_client.store.derived import LIVE, DerivedCheck, compare
-from nostr_client.store.faults import store_error
-from nostr_client.store.index import catch_up_missed
-from nostr_client.store.index_schema import IndexedState
-from nostr_client.store.index_update import ALIAS
+from nostr_client.store.file.connect import file_uri
+from nostr_client.store.file.faults import store_error
+from nostr_client.store.index import schema as index_schema
+from nostr_client.store.index.keeper import catch_up_missed
+from nostr_client.store.index.schema import IndexedState
+from nostr_client.store.index.update import ALIAS
 from nostr_client.store.rows import TagHasher
 from nostr_client.store.schema import INDEX_GENERATION
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from agent.reindex.inputs import is_url, open_store
 from nostr_client.codecs.display import plural
 from nostr_client.errors import InvalidInput, missing
-from nostr_client.store.faults import store_error
+from nostr_client.store.file.faults import store_error
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,8 +19,8 @@ from nostr_client.errors import InvalidEvent, InvalidInput
 from nostr_client.store.event_lines import BUFFER_BYTES, LINE_LIMIT, gunzipped, read_lines
 from nostr_client.store.rows import encode_tags
 from nostr_client.store.tombstones import EventRow
-from nostr_client.sync.arrow_files import parquet_batches, unzstd
-from nostr_client.sync.jsonl import ReasonTally
+from nostr_client.sync.files.arrow_files import parquet_batches, unzstd
+from nostr_client.sync.files.jsonl import ReasonTally
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

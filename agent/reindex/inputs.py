@@ -17,10 +17,10 @@ from urllib.parse import urlsplit
 import msgspec
 
 from nostr_client.errors import InvalidInput, StoreError
-from nostr_client.store.connect import check_file, file_uri
 from nostr_client.store.event_lines import BEGIN_BYTES, refuse_foreign
-from nostr_client.store.faults import opening_error
-from nostr_client.store.index_schema import HOT, IndexedState
+from nostr_client.store.file.connect import check_file, file_uri
+from nostr_client.store.file.faults import opening_error
+from nostr_client.store.index.schema import HOT, IndexedState
 from nostr_client.store.schema import HASH_KEY
 
 if TYPE_CHECKING:

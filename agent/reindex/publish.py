@@ -12,17 +12,17 @@ from agent.reindex.parquet import chunks
 from agent.reindex.tempdir import flush
 from nostr_client.errors import StoreCorrupt, StoreError
 from nostr_client.new_file import replaced_file
-from nostr_client.store import index_schema as schema
-from nostr_client.store.connect import file_uri, make_private
-from nostr_client.store.faults import store_error
-from nostr_client.store.migrate import APPLICATION_ID
+from nostr_client.store.file.connect import file_uri, make_private
+from nostr_client.store.file.faults import store_error
+from nostr_client.store.file.migrate import APPLICATION_ID
+from nostr_client.store.index import schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from agent.reindex.parquet import Tables
-    from nostr_client.store.index_schema import IndexedState
+    from nostr_client.store.index.schema import IndexedState
 
     Numbers = Mapping[bytes, int]
     Rows = Iterator[tuple[Any, ...]]

@@ -19,7 +19,7 @@ from nostr_client import hll
 from nostr_client.codecs import kinds
 from nostr_client.codecs.zaps import paid
 from nostr_client.store.base import SaveStatus
-from nostr_client.store.index_schema import DAY, TRACKED_NAMES
+from nostr_client.store.index.schema import DAY, TRACKED_NAMES
 from nostr_client.store.tombstones import EventRow, Tombstones, event_of, tombstones
 
 if TYPE_CHECKING:

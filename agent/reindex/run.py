@@ -17,8 +17,8 @@ from agent.reindex.launcher import ReindexFailed, messages
 from agent.reindex.protocol import Built, Checked, Failed, Job, LogText
 from nostr_client.errors import InvalidInput
 from nostr_client.store.derived import Repairs
-from nostr_client.store.index import Index
-from nostr_client.store.index_update import least
+from nostr_client.store.index.keeper import Index
+from nostr_client.store.index.update import least
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,8 +16,8 @@ from agent.reindex.parquet import write_tables
 from agent.reindex.protocol import Built
 from agent.reindex.publish import NewNumbers, of_keys, publish, store_numbers
 from agent.reindex.reference import from_archive, from_store_rows
-from nostr_client.store.faults import store_error
-from nostr_client.store.index_schema import IndexedState
+from nostr_client.store.file.faults import store_error
+from nostr_client.store.index.schema import IndexedState
 from nostr_client.store.tombstones import from_store, row_of
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from nostr_client.errors import StoreError, StoreLocked
-from nostr_client.store.connect import WriterLock
+from nostr_client.store.file.connect import WriterLock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,10 +17,10 @@ from agent.relay.limits import CountFigures
 from nostr_client import hll
 from nostr_client.codecs.event import nip01_order
 from nostr_client.errors import NostrTallyError
-from nostr_client.store.json_answers import JsonAnswer
-from nostr_client.store.select import QueryPage
-from nostr_client.store.short_answers import is_short_count
-from nostr_client.store.snapshot import pages
+from nostr_client.store.query.json_answers import JsonAnswer
+from nostr_client.store.query.select import QueryPage
+from nostr_client.store.query.short_answers import is_short_count
+from nostr_client.store.query.snapshot import pages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from agent.relay.privacy import FilterSplit, Viewer
     from nostr_client.codecs.event import Event
     from nostr_client.codecs.filters import Filter
-    from nostr_client.store.snapshot import Snapshot
+    from nostr_client.store.query.snapshot import Snapshot
 
 
 class VisibleSnapshot:

@@ -18,21 +18,20 @@ from agent.maintenance.coverage import LANE as COVERAGE_LANE
 from agent.maintenance.coverage import CoverageRunner
 from agent.maintenance.retention import KIND as HOUSE
 from agent.maintenance.retention import RetentionRunner
-from agent.relay_eviction import RelayEviction
-from agent.selection import chosen
-from agent.service.asserted import KIND as ASSERTED
-from agent.service.asserted import AssertedRunner
-from agent.service.assertions import KIND as ASSERTIONS
-from agent.service.assertions import AssertionRunner
-from agent.service.digests import Digests, DigestSender
-from agent.service.linking import LinkRunner
 from agent.service.merged import MergedWatches
 from agent.service.metrics import Metrics
 from agent.service.parts import make_counter, make_coverage, make_finder, make_streams
-from agent.service.reindexing import RebuildRunner
+from agent.service.relay_state import RelayEviction
 from agent.service.relaying import merged_urls
 from agent.service.specs import Specs
-from agent.specs import SyncSpec
+from agent.service.tasks.asserted import KIND as ASSERTED
+from agent.service.tasks.asserted import AssertedRunner
+from agent.service.tasks.assertions import KIND as ASSERTIONS
+from agent.service.tasks.assertions import AssertionRunner
+from agent.service.tasks.digests import Digests, DigestSender
+from agent.service.tasks.linking import LinkRunner
+from agent.service.tasks.reindexing import RebuildRunner
+from agent.specs import SyncSpec, chosen
 from agent.syncing import AT_ONCE, SyncRunner
 from agent.syncing import KIND as SYNC
 from agent.syncing import LANE as SYNC_LANE
@@ -41,7 +40,7 @@ from nostr_client.codecs.display import seconds
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.errors import StoreError, StoreFull
 from nostr_client.network.waiting import task_group
-from nostr_client.store.index_schema import IndexedState
+from nostr_client.store.index.schema import IndexedState
 from nostr_client.watch import scheduler
 from nostr_client.watch.definition import Watch
 from nostr_client.watch.engine import ASK, MERGE, MERGE_LANE, Engine
@@ -59,7 +58,7 @@ if TYPE_CHECKING:
     from nostr_client.assertions.report import Asserted
     from nostr_client.count.asking import CountOptions
     from nostr_client.network.outbox import RelayFinder
-    from nostr_client.store.disk_budget import Space
+    from nostr_client.store.file.disk_budget import Space
     from nostr_client.watch.clock import Clock
     from nostr_client.watch.state import Merge
 

@@ -20,9 +20,9 @@ from agent.counters.links import KIND as LINK
 from agent.maintenance.coverage import KIND as COVERAGE
 from agent.maintenance.retention import KEEPING
 from agent.maintenance.retention import KIND as HOUSE
-from agent.service.assertions import CARDS
-from agent.service.assertions import KIND as ASSERTIONS
 from agent.service.counters import CounterBackend
+from agent.service.tasks.assertions import CARDS
+from agent.service.tasks.assertions import KIND as ASSERTIONS
 from agent.specs import with_known_webhooks
 from agent.syncing import KIND as SYNC
 from nostr_client import __version__
@@ -32,7 +32,7 @@ from nostr_client.count.claims.changes import past_answers
 from nostr_client.count.overlaps import overlaps_of
 from nostr_client.count.queries import target_of
 from nostr_client.errors import InvalidInput, RelayError
-from nostr_client.network import names
+from nostr_client.network.profiles import key_for_others
 from nostr_client.sync.coverage import history as coverage_runs
 from nostr_client.watch import people_rows, points, repository
 from nostr_client.watch.definition import Watch, switched
@@ -254,7 +254,7 @@ class AgentBackend(CounterBackend):
     async def look_up_name(self, body: schema.NameBody) -> schema.NamedKey:
         person = nip05.read_name(body.name)
         transport = self._agent.parts.pool.transport(stranger=True)
-        pubkey = await names.key_for_others(person, transport)
+        pubkey = await key_for_others(person, transport)
         return schema.NamedKey(name=str(person), pubkey=pubkey)
 
     async def count(self, body: schema.CountBody) -> schema.CountReport:

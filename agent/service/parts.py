@@ -31,7 +31,7 @@ from nostr_client.network.outbox import PoolFetch, RelayChoice, RelayFinder
 from nostr_client.network.pool import RelayPool
 from nostr_client.options import ConnectionOptions, Options
 from nostr_client.paths import store_path, user_path
-from nostr_client.store.index import Index
+from nostr_client.store.index.keeper import Index
 from nostr_client.store.options import StoreOptions
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.sync.coverage.history import COVERAGES
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from agent.config import Config
     from agent.config.model import RelaysSection
     from nostr_client.codecs.keys import Signer, VerifiedEvent
-    from nostr_client.count.reading import Keep
+    from nostr_client.count.reading.events import Keep
     from nostr_client.watch.clock import Clock
 
 FIND_TIMEOUT_S: Final = 10.0

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, TypeVar
 from agent.relay.guard import check_listen
 from agent.relay.listen import parse_address, tls_context
 from agent.service.parts import store_file
+from agent.service.process.secrets import check_card_key, signer_of_file, token_files
 from agent.service.relaying import relay_access
-from agent.service.secrets import check_card_key, signer_of_file, token_files
 from nostr_client.errors import NostrTallyError, optional
 from nostr_client.paths import read_secret, user_path
-from nostr_client.store.connect import check_place
+from nostr_client.store.file.connect import check_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,24 +1,26 @@
-"""Stores what relays have shown that they can do, for the next run of the agent.
+"""Keeps the relays of the pool: stores what they can do, and closes those that no task uses.
 
 That a relay can do something stays true; that it cannot is tried again after a week, as relays are
-updated.
+updated. A relay that no task needs at two rounds in a row, and that was sent nothing in between, is
+closed and removed; the next request opens it again.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import msgspec
 
 from nostr_client.network.relay_state import Capabilities
-from nostr_client.store.migrate import Schema, run_script
+from nostr_client.store.file.migrate import Schema, run_script
 
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Collection
 
     from nostr_client.network.pool import RelayPool
-    from nostr_client.store.database import Database
+    from nostr_client.store.file.database import Database
 
 DOUBTED_AFTER_S: Final = 7 * 86_400.0
 """Age from which a relay is asked again for what it could not do."""
@@ -88,3 +90,33 @@ def _put(conn: sqlite3.Connection, learnt: dict[str, Capabilities], now: float) 
     conn.executemany("INSERT OR REPLACE INTO agent_relay VALUES (?, ?, ?)", rows)
     old = "SELECT url FROM agent_relay ORDER BY at DESC LIMIT -1 OFFSET ?"
     conn.execute(f"DELETE FROM agent_relay WHERE url IN ({old})", (MOST,))
+
+
+class Sums(NamedTuple):
+    """Sums over closed relays, so that totals never fall."""
+
+    bytes_received: int = 0
+    bytes_sent: int = 0
+    faults: int = 0
+
+
+class RelayEviction:
+    """Closes idle relays of one pool, one `round` at a time."""
+
+    def __init__(self, pool: RelayPool) -> None:
+        self.gone = Sums()
+        self._pool = pool
+        self._idle: dict[str, int] = {}
+
+    async def round(self, needed: Collection[str]) -> list[str]:
+        """Close relays that were not needed the last time either; return their URLs."""
+        relays = self._pool.relays
+        idle = {url: relays[url].stats.bytes_sent for url in relays.keys() - set(needed)}
+        left = sorted(url for url, sent in idle.items() if self._idle.get(url) == sent)
+        self._idle = {url: sent for url, sent in idle.items() if url not in left}
+        for url in left:
+            stats = relays[url].stats
+            sums = (stats.bytes_received, stats.bytes_sent, stats.faults)
+            self.gone = Sums(*(a + b for a, b in zip(self.gone, sums, strict=True)))
+            await self._pool.remove(url)
+        return left

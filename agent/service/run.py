@@ -1,4 +1,7 @@
-"""Runs the agent: open, serve, work until a stop is requested, drain, close."""
+"""Runs the agent: open, serve, work until a stop is requested, drain, close.
+
+The API listens before the store is open; until then it answers 503.
+"""
 
 from __future__ import annotations
 
@@ -8,25 +11,28 @@ import logging
 import os
 import signal
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
 from agent import state
 from agent.api import schema
 from agent.api.feed import NEW_TOKENS
+from agent.api.guard import ApiAccess
+from agent.api.server import ApiServer, Bounds
+from agent.api.server import serve as serve_api
 from agent.config import InvalidConfig
 from agent.log import Log, LogHandler
+from agent.relay.listen import bind, parse_address
 from agent.service.agent import Agent
 from agent.service.backend import AgentBackend
-from agent.service.listener import Door, front_door, make_access
 from agent.service.parts import open_parts
+from agent.service.process.runfile import runfile
+from agent.service.process.secrets import Tokens, make_signer, make_tokens
+from agent.service.process.supervision import Notifier, taking_long
 from agent.service.relaying import WantedFilters, relay_urls, serve_relay
 from agent.service.reload import changes
-from agent.service.runfile import runfile
-from agent.service.secrets import make_signer, make_tokens
-from agent.service.supervision import Notifier, taking_long
-from agent.service.ticker import Ticker
+from agent.service.tasks.ticker import Ticker
 from nostr_client.codecs.display import seconds
 from nostr_client.errors import NostrTallyError
 from nostr_client.network.waiting import end, task_group
@@ -35,10 +41,8 @@ from nostr_client.watch.clock import SystemClock
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
-    from agent.api.guard import ApiAccess
     from agent.config import Config, Draft, StoredNames
     from agent.config.model import ApiSection
-    from agent.service.secrets import Tokens
     from nostr_client.watch.clock import Clock
 
 ALERTS_S: Final = 5.0
@@ -280,3 +284,33 @@ def _signals(
     finally:
         for number in handlers:
             loop.remove_signal_handler(number)
+
+
+class Door(NamedTuple):
+    """The API's server, and the tokens that it takes."""
+
+    api: ApiServer
+    tokens: Tokens
+
+
+def make_access(section: ApiSection, tokens: Tokens) -> ApiAccess:
+    """Who may use the API."""
+    return ApiAccess(
+        token=tokens.manage,
+        read_token=tokens.read,
+        source_token=tokens.source,
+        hosts=frozenset(host.lower() for host in section.hosts),
+        origins=frozenset(origin.lower() for origin in section.cors_origins),
+        open_metrics=section.open_metrics,
+        badges=frozenset(section.badges),
+    )
+
+
+@asynccontextmanager
+async def front_door(section: ApiSection) -> AsyncIterator[Door]:
+    """Serve for as long as the block runs. Raises NetworkError, InvalidInput (a token file)."""
+    tokens = await asyncio.to_thread(make_tokens, section)
+    listener = bind(*parse_address(section.listen))
+    bounds = Bounds(section.body_limit, section.connections)
+    async with serve_api(make_access(section, tokens), listener, bounds=bounds) as api:
+        yield Door(api, tokens)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from agent.log import Log
-    from nostr_client.store.database import Database
+    from nostr_client.store.file.database import Database
     from nostr_client.watch.clock import Clock
 
 S = TypeVar("S", Watch, SyncSpec)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from nostr_client.assertions.fields import FIELDS, IDENTIFIER, is_subject
 from nostr_client.count.figures import LARGEST
 from nostr_client.errors import InvalidInput
-from nostr_client.sync.arrow_files import parquet_batches
+from nostr_client.sync.files.arrow_files import parquet_batches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -13,7 +13,7 @@ from nostr_client.codecs import kinds
 from nostr_client.codecs.event import parse_event
 from nostr_client.codecs.keys import stored_event
 from nostr_client.errors import InvalidInput
-from nostr_client.store.migrate import Schema, run_script
+from nostr_client.store.file.migrate import Schema, run_script
 
 if TYPE_CHECKING:
     import sqlite3
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from nostr_client.codecs.event import Event
     from nostr_client.codecs.keys import VerifiedEvent
-    from nostr_client.store.database import Database
+    from nostr_client.store.file.database import Database
 
 _TABLES: Final = """
 CREATE TABLE assertion_signer (

@@ -13,31 +13,37 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 COMMANDS = {
-    "count": CommandEntry("nostr_client.cli.count:count", "Count one number over many relays."),
-    "watch": CommandEntry(
-        "nostr_client.cli.watch:watch", "Repeat questions and store their numbers."
+    "count": CommandEntry(
+        "nostr_client.cli.count.command:count", "Count one number over many relays."
     ),
-    "digest": CommandEntry("nostr_client.cli.digest:digest", "Print what changed since a time."),
+    "watch": CommandEntry(
+        "nostr_client.cli.watch.commands:watch", "Repeat questions and store their numbers."
+    ),
+    "digest": CommandEntry(
+        "nostr_client.cli.watch.digest:digest", "Print what changed since a time."
+    ),
     "req": CommandEntry("nostr_client.cli.req:req", "Print events as JSON lines."),
     "sync": CommandEntry(
-        "nostr_client.cli.sync:sync", "Bring the store and relays to the same events."
+        "nostr_client.cli.sync.commands:sync", "Bring the store and relays to the same events."
     ),
-    "mirror": CommandEntry("nostr_client.cli.sync:mirror", "Copy both ways between two relays."),
+    "mirror": CommandEntry(
+        "nostr_client.cli.sync.commands:mirror", "Copy both ways between two relays."
+    ),
     "coverage": CommandEntry(
-        "nostr_client.cli.coverage:coverage", "Show which relay has which events."
+        "nostr_client.cli.sync.coverage:coverage", "Show which relay has which events."
     ),
     "publish": CommandEntry("nostr_client.cli.publish:publish", "Publish events to relays."),
     "relay": CommandEntry(
-        "nostr_client.cli.relay:relay", "Show a relay's description, or an agent's relays."
+        "nostr_client.cli.relay.commands:relay", "Show a relay's description, or an agent's relays."
     ),
     "store": CommandEntry(
-        "nostr_client.cli.store:store", "Import, export and query the local store."
+        "nostr_client.cli.store.commands:store", "Import, export and query the local store."
     ),
     "assertions": CommandEntry(
         "nostr_client.cli.assertions:assertions", "Publish counts as signed cards (NIP-85)."
     ),
     "counter": CommandEntry(
-        "nostr_client.cli.counter:counter", "Add to exact sums, and read them (ADR-49)."
+        "nostr_client.cli.counter.commands:counter", "Add to exact sums, and read them (ADR-49)."
     ),
     "key": CommandEntry("nostr_client.cli.key:key", "Make and show keys."),
     "encode": CommandEntry(

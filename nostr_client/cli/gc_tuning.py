@@ -1,4 +1,7 @@
-"""Tune the garbage collector: for programs that start and end, and for long runs."""
+"""Tune the garbage collector: for programs that start and end, and for long runs.
+
+A module of its own, without other imports: each program runs it before it loads anything else.
+"""
 
 from __future__ import annotations
 

@@ -38,8 +38,8 @@ def with_keys(texts: Sequence[str], network: Options) -> list[str]:
 
 
 async def _keys(people: Sequence[NamedPerson], network: Options) -> list[str]:
-    from nostr_client.network.names import key_of
     from nostr_client.network.pool import RelayPool
+    from nostr_client.network.profiles import key_of
 
     async with RelayPool(options=network) as pool:
         return [await key_of(one, pool.transport()) for one in people]

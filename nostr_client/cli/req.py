@@ -116,7 +116,7 @@ async def _paged(
     from nostr_client.count.claiming import status_of
     from nostr_client.errors import RelayError
     from nostr_client.network.paging.range_reader import Walk
-    from nostr_client.sync.pages import PagedId, count_holes, gaps, next_page, turn_page
+    from nostr_client.sync.compare.pages import PagedId, count_holes, gaps, next_page, turn_page
 
     relay, lacking = client.pool.relay(url), []
     try:

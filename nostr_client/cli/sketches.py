@@ -50,7 +50,7 @@ def from_events(offset: int, file: Path) -> None:
     zstd, Parquet and folders of it, and SQLite. Nothing is verified, as only authors count. Exit
     code 1 if a line is not an event.
     """
-    from nostr_client.sync.event_files import events_of
+    from nostr_client.sync.files.event_files import events_of
 
     registers, broken = bytearray(hll.EMPTY), 0
     for event in events_of(file):

@@ -1,7 +1,8 @@
 """Encryption between two keys by NIP-44 version 2.
 
 The cryptography is nostr-sdk's (extra `[fleet]`): the rust-nostr project keeps it, many clients
-stand on it, and it is one wheel of 4 MB without dependencies. nostr-sdk chooses the nonces.
+stand on it, and it is one wheel of 4 MB without dependencies. nostr-sdk chooses the nonces. It is
+a module of its own, as no other codec needs a package that may be missing.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from nostr_client.count.claims import Reread, TransientMemory
 from nostr_client.count.judging import EarlierIds, JudgedRelay, ids_of
 from nostr_client.count.merge import Listing
 from nostr_client.count.queries import is_listable
-from nostr_client.count.reading import EventReader
+from nostr_client.count.reading.events import EventReader
 from nostr_client.count.remembering import KEEP
 from nostr_client.errors import DeadlineExceeded, HeldBack, RelayError, RelayRefused, Unsupported
 from nostr_client.network.waiting import end, task_group
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from nostr_client.count.judging import SharedIds
     from nostr_client.count.merge import Claim
     from nostr_client.count.queries import Query
-    from nostr_client.count.reading import Keep, LookUp
-    from nostr_client.count.seen import SeenEvents
+    from nostr_client.count.reading.events import Keep, LookUp
+    from nostr_client.count.reading.seen import SeenEvents
     from nostr_client.network.relay import Relay
     from nostr_client.store.base import EventStore
 
@@ -361,7 +361,7 @@ class CountRequest:
             return False
         if self._relay.capabilities.negentropy is False or await self._holds_events():
             return False
-        from nostr_client.count.listing import list_ids
+        from nostr_client.count.reading.listing import list_ids
 
         named = await list_ids(
             self._relay,

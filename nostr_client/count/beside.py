@@ -16,7 +16,7 @@ import msgspec
 from nostr_client.count.judging import EarlierIds, JudgedRelay, ids_of
 from nostr_client.count.merge import Retracted
 from nostr_client.count.merge.values import asked_earlier
-from nostr_client.count.seen import SeenEvents
+from nostr_client.count.reading.seen import SeenEvents
 from nostr_client.network.waiting import task_group
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ import msgspec
 from nostr_client.codecs.keys import stored_event
 from nostr_client.count.merge import Retracted
 from nostr_client.count.merge.values import NOTHING_RETRACTED, asked_earlier
-from nostr_client.count.seen import REQUESTS, SeenEvents
+from nostr_client.count.reading.seen import REQUESTS, SeenEvents
 from nostr_client.errors import RelayError
 from nostr_client.network.paging.by_id import IDS_AT_ONCE, events_by_id
 from nostr_client.network.waiting import Gate

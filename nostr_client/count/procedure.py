@@ -14,21 +14,21 @@ import msgspec
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.count.asking import LEAST, CountOptions, CountRequest
 from nostr_client.count.beside import FirstRound, judge_beside
-from nostr_client.count.earlier_questions import MONTH, MOST_QUESTIONS, EarlierQuestions
+from nostr_client.count.enough.earlier_questions import MONTH, MOST_QUESTIONS, EarlierQuestions
 from nostr_client.count.judging import SharedIds
 from nostr_client.count.merge import CountUnit, TrustPolicy
 from nostr_client.count.merge.repeated import RepeatedMerges
 from nostr_client.count.queries import CANONICAL, is_regular
-from nostr_client.count.recipients import Recipients
-from nostr_client.count.remembering import KEEP, asked_of, merge_input, remembered
-from nostr_client.count.result import CountResult
-from nostr_client.count.unfollowed import (
+from nostr_client.count.reading.unfollowed import (
     compare_lists,
     is_compared,
     readings,
     without_deleted,
     without_unfollowed,
 )
+from nostr_client.count.recipients import Recipients
+from nostr_client.count.remembering import KEEP, asked_of, merge_input, remembered
+from nostr_client.count.result import CountResult
 from nostr_client.network.outbox.evidence import rank
 from nostr_client.network.waiting import task_group
 
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from nostr_client.count.claims import ClaimBook
     from nostr_client.count.merge import Claim, Merged, Retracted
     from nostr_client.count.queries import Query
-    from nostr_client.count.reading import LookUp
-    from nostr_client.count.seen import SeenEvents
+    from nostr_client.count.reading.events import LookUp
+    from nostr_client.count.reading.seen import SeenEvents
     from nostr_client.network.relay import Relay
 
 

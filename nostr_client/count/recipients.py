@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from nostr_client.codecs.event import Event
     from nostr_client.count.queries import Query
-    from nostr_client.count.reading import LookUp
+    from nostr_client.count.reading.events import LookUp
     from nostr_client.network.relay import Relay
 
 MOST: Final = 10_000

@@ -9,7 +9,7 @@ import msgspec
 
 from nostr_client import hll
 from nostr_client.codecs.relay_url import normalize
-from nostr_client.count.enough import Unasked
+from nostr_client.count.enough.bounds import Unasked
 from nostr_client.count.figures import LARGEST, ClaimSummary, CountReport, WeighedClaim, Within
 from nostr_client.count.merge import Claim, CountUnit, Figure, Merged
 from nostr_client.count.queries import Query

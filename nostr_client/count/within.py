@@ -27,8 +27,8 @@ from nostr_client.count.claiming import status_of
 from nostr_client.count.claims import TransientMemory
 from nostr_client.count.figures import Figure, Within
 from nostr_client.count.merge import Claim, ClaimStatus, Method, Proven, Reading
-from nostr_client.count.reading import EventReader
-from nostr_client.count.seen import SeenEvents
+from nostr_client.count.reading.events import EventReader
+from nostr_client.count.reading.seen import SeenEvents
 from nostr_client.errors import DeadlineExceeded, InvalidInput, RelayError
 from nostr_client.network.waiting import task_group
 from nostr_client.options import ReadBudget
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from nostr_client.count.asking import CountOptions
     from nostr_client.count.procedure import CountEngine
     from nostr_client.count.queries import Query
-    from nostr_client.count.reading import Keep
+    from nostr_client.count.reading.events import Keep
     from nostr_client.count.result import CountResult
     from nostr_client.network.relay import Relay
     from nostr_client.store.base import EventStore

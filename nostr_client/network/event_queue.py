@@ -18,7 +18,7 @@ import msgspec
 
 from nostr_client.codecs.event import Event
 from nostr_client.codecs.filters import Filter
-from nostr_client.errors import RelayError
+from nostr_client.errors import InvalidFilter, RelayError
 from nostr_client.network.waiting import Gate
 from nostr_client.protocol import SubscriptionTally
 
@@ -40,6 +40,17 @@ class Overflow(StrEnum):
 
     WAIT = "wait"
     DROP = "drop"
+
+
+def as_filters(filters: Filter | Sequence[Filter]) -> tuple[Filter, ...]:
+    """Return one filter or several as a tuple. Raises InvalidFilter for none.
+
+    Filters that match nothing are dropped beside others, because some relays read `[]` as "any".
+    """
+    given = (filters,) if isinstance(filters, Filter) else tuple(filters)
+    if not given:
+        raise InvalidFilter("a request needs at least one filter")
+    return tuple(one for one in given if not one.matches_nothing) or given
 
 
 class QueuedEvent(msgspec.Struct, frozen=True):
@@ -72,22 +83,23 @@ class SubscriptionSource(msgspec.Struct):
 class EventQueue:
     """Raw events of one subscription on one relay or many. The reader gets each id once.
 
-    `live`: the subscription continues after EOSE. After a reconnect `resubscribe(relay, filters)`
-    returns the next filters for that relay. Without `resubscribe` the filters stay the same.
+    `live`: the subscription continues after EOSE. `overflow`: by default DROP if it is live, else
+    WAIT. After a reconnect `resubscribe(relay, filters)` returns the next filters for that relay.
+    Without `resubscribe` the filters stay the same.
     """
 
     def __init__(
         self,
-        filters: Sequence[Filter],
+        filters: Filter | Sequence[Filter],
         limits: Limits,
         *,
         live: bool = True,
-        overflow: Overflow = Overflow.WAIT,
+        overflow: Overflow | None = None,
         resubscribe: Resubscribe | None = None,
     ) -> None:
-        self.filters = tuple(filters)
+        self.filters = as_filters(filters)
         self.live = live
-        self.overflow = overflow
+        self.overflow = overflow or (Overflow.DROP if live else Overflow.WAIT)
         self.resubscribe = resubscribe
         self.sources: dict[str, SubscriptionSource] = {}
         self.closed = False

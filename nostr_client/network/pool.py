@@ -26,8 +26,8 @@ from nostr_client.errors import (
     RelayRefused,
     clip,
 )
-from nostr_client.network.event_queue import EventQueue, Overflow
-from nostr_client.network.relay import Relay, as_filters
+from nostr_client.network.event_queue import EventQueue
+from nostr_client.network.relay import Relay
 from nostr_client.network.subscription import Subscription
 from nostr_client.network.transport import Transport
 from nostr_client.network.verifier import ThreadVerifier, Verifier
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from nostr_client.codecs.filters import Filter
     from nostr_client.codecs.keys import Signer
     from nostr_client.codecs.messages import CountAnswer
-    from nostr_client.network.event_queue import Resubscribe
+    from nostr_client.network.event_queue import Overflow, Resubscribe
     from nostr_client.network.paging.page import EventPage
     from nostr_client.network.relay_state import Capabilities
     from nostr_client.options import ReadBudget
@@ -390,13 +390,7 @@ class RelayPool:
         """
         taking_part = list({relay.url: relay for relay in map(self._asked, relays)}.values())
         limits = self.options.limits
-        queue = EventQueue(
-            as_filters(filters),
-            limits,
-            live=live,
-            overflow=overflow or (Overflow.DROP if live else Overflow.WAIT),
-            resubscribe=resubscribe,
-        )
+        queue = EventQueue(filters, limits, live=live, overflow=overflow, resubscribe=resubscribe)
         for relay in taking_part:
             relay.feed(queue)
         return Subscription(queue, self._verifier, limits)

@@ -1,4 +1,8 @@
-"""Fetch the newest profiles (kind 0) of people, from relays that the program asks anyway."""
+"""Find people: their newest profiles (kind 0) from relays, and the key of a name (NIP-05).
+
+Profiles come from relays that the program asks anyway. The domain of a name learns who asks, and
+for which name.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from nostr_client.codecs.event import nip01_order
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.kinds import METADATA
+from nostr_client.codecs.nip05 import parse_names
 from nostr_client.codecs.profiles import MOST_CONTENT
-from nostr_client.errors import RelayError
+from nostr_client.errors import NetworkError, RelayError
+from nostr_client.network.access.routes import objection
 from nostr_client.network.waiting import task_group
 from nostr_client.options import ReadBudget
 
@@ -16,7 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from nostr_client.codecs.keys import VerifiedEvent
+    from nostr_client.codecs.nip05 import NamedPerson
     from nostr_client.network.relay import Relay
+    from nostr_client.network.transport import Transport
+
+ACCEPT: Final = "application/json"
+"""The form of a domain's answer about a name."""
 
 MOST_PEOPLE: Final = 200
 """Most people of one REQ. A longer table shows keys for the other people."""
@@ -102,3 +113,22 @@ def _is_short(profile: VerifiedEvent) -> bool:
     """Whether a profile is no longer than those that are parsed."""
     event = profile.event
     return len(event.content) + sum(len(text) for tag in event.tags for text in tag) <= MOST_CONTENT
+
+
+async def key_for_others(person: NamedPerson, transport: Transport) -> str:
+    """Return the public key (hex) of a name from any person, with any domain.
+
+    `transport` must connect only to public addresses. Raises as `key_of` does.
+    """
+    why = objection(person.url, transport.options.connection)
+    if why is not None:
+        raise NetworkError(f"{person.domain}: {why}")
+    return await key_of(person, transport)
+
+
+async def key_of(person: NamedPerson, transport: Transport) -> str:
+    """Return the public key (hex) of a name. Follows no redirect, as NIP-05 requires.
+
+    Raises NetworkError, ProtocolError, and InvalidIdentifier if the domain does not know the name.
+    """
+    return parse_names(await transport.get_document(person.url, accept=ACCEPT), person)

@@ -16,12 +16,10 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import msgspec
 
-from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.messages import CountAnswer
 from nostr_client.codecs.nip11 import ACCEPT, RelayInfo, parse_relay_info
 from nostr_client.codecs.relay_url import address, normalize
 from nostr_client.errors import (
-    InvalidFilter,
     NetworkError,
     ProtocolError,
     RelayError,
@@ -30,7 +28,7 @@ from nostr_client.errors import (
 )
 from nostr_client.network.access.budget import OF_PROCESS, admitted
 from nostr_client.network.deadlines import Deadlines
-from nostr_client.network.event_queue import EventQueue, Overflow
+from nostr_client.network.event_queue import EventQueue, as_filters
 from nostr_client.network.paging.page import EventPage, read_page
 from nostr_client.network.relay_state import Capabilities, RelayKnowledge, RelayStats, RelayStatus
 from nostr_client.network.session import Finished, RoundTrip, Session
@@ -51,12 +49,13 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from types import TracebackType
 
+    from nostr_client.codecs.filters import Filter
     from nostr_client.codecs.keys import Signer, VerifiedEvent
     from nostr_client.codecs.messages import Ok
     from nostr_client.errors import HeldBack
     from nostr_client.network.access.budget import Budgets
     from nostr_client.network.deadlines import SessionRequest
-    from nostr_client.network.event_queue import Resubscribe
+    from nostr_client.network.event_queue import Overflow, Resubscribe
     from nostr_client.network.negchannel import NegChannel
     from nostr_client.network.transport import WebSocket
     from nostr_client.options import ReadBudget
@@ -300,13 +299,7 @@ class Relay:
         - `resubscribe`: a function that returns the filters for the REQ after a reconnect.
         """
         limits = self.options.limits
-        queue = EventQueue(
-            as_filters(filters),
-            limits,
-            live=live,
-            overflow=overflow or (Overflow.DROP if live else Overflow.WAIT),
-            resubscribe=resubscribe,
-        )
+        queue = EventQueue(filters, limits, live=live, overflow=overflow, resubscribe=resubscribe)
         self.feed(queue)
         return Subscription(queue, self._verifier, limits)
 
@@ -481,14 +474,3 @@ class Relay:
             case Finished():
                 self._queues.pop(what.queue, None)
                 self._supervisor.stats.faults += what.fault
-
-
-def as_filters(filters: Filter | Sequence[Filter]) -> tuple[Filter, ...]:
-    """Return one filter or several as a tuple. Raises InvalidFilter for none.
-
-    Filters that match nothing are dropped beside others, because some relays read `[]` as "any".
-    """
-    given = (filters,) if isinstance(filters, Filter) else tuple(filters)
-    if not given:
-        raise InvalidFilter("a request needs at least one filter")
-    return tuple(one for one in given if not one.matches_nothing) or given

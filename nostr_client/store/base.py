@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from nostr_client.codecs.event import Event
     from nostr_client.codecs.filters import Filter
     from nostr_client.codecs.keys import VerifiedEvent
-    from nostr_client.store.json_answers import JsonAnswer
+    from nostr_client.store.query.json_answers import JsonAnswer
+    from nostr_client.store.query.select import QueryPage
+    from nostr_client.store.query.short_answers import ShortAnswer
+    from nostr_client.store.query.snapshot import Snapshot
     from nostr_client.store.rows import JsonEvent
-    from nostr_client.store.select import QueryPage
-    from nostr_client.store.short_answers import ShortAnswer
-    from nostr_client.store.snapshot import Snapshot
 
 
 KEPT: Final = 1_000

@@ -20,7 +20,7 @@ from nostr_client.errors import InvalidInput
 from nostr_client.negentropy.chunks import head_of, record, records
 from nostr_client.store import rules
 from nostr_client.store.base import SaveStatus
-from nostr_client.store.index_update import ALIAS
+from nostr_client.store.index.update import ALIAS
 from nostr_client.store.lookup import rows_in
 from nostr_client.store.rows import EVENT_COLUMNS, EVENT_TABLES, read_event, read_events
 from nostr_client.store.tombstones import event_of, from_store, tombstones

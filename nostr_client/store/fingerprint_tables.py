@@ -21,8 +21,8 @@ from nostr_client.negentropy.chunks import (
     head_of,
     record,
 )
+from nostr_client.store.file.migrate import Schema, run_script
 from nostr_client.store.lookup import rows_in
-from nostr_client.store.migrate import Schema, run_script
 from nostr_client.store.rows import EVENT_COLUMNS, EVENT_TABLES, read_events
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from nostr_client.codecs.filters import Filter
 from nostr_client.negentropy.chunks import ChunkedStorage
 from nostr_client.store import fingerprint_tables
-from nostr_client.store.connect import file_uri
-from nostr_client.store.faults import store_error
+from nostr_client.store.file.connect import file_uri
+from nostr_client.store.file.faults import store_error
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from nostr_client.store.database import Database
+    from nostr_client.store.file.database import Database
 
     ItemsWithin = Callable[
         [sqlite3.Connection, Filter], tuple[NDArray[np.uint64], NDArray[np.uint8]]

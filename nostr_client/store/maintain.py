@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nostr_client.store import search
 from nostr_client.store.base import StoreStats
 from nostr_client.store.fingerprint_tables import log_gone
 from nostr_client.store.lookup import rows_in
+from nostr_client.store.query import search
 from nostr_client.store.rows import EVENT_COLUMNS, EVENT_TABLES, decode_tags, read_events
 from nostr_client.store.rules import SKEW
 from nostr_client.store.schema import SEARCH

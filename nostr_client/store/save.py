@@ -8,11 +8,12 @@ import msgspec
 
 from nostr_client.codecs import kinds
 from nostr_client.codecs.event import Event
-from nostr_client.store import digest, rules, search
+from nostr_client.store import digest, rules
 from nostr_client.store.base import SaveOutcome, SaveStatus
 from nostr_client.store.fingerprint_tables import log_came
 from nostr_client.store.lookup import rows_in
 from nostr_client.store.maintain import remove, settle
+from nostr_client.store.query import search
 from nostr_client.store.rows import INSERT_EVENT, INSERT_TAG, TagRows, decode_tags, encode_tags
 from nostr_client.store.rules import (
     NOTHING,

@@ -18,7 +18,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from nostr_client.store import digest
-from nostr_client.store.migrate import Schema, run_script
+from nostr_client.store.file.migrate import Schema, run_script
 
 if TYPE_CHECKING:
     import sqlite3

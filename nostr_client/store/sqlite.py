@@ -9,23 +9,24 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from nostr_client.codecs.kinds import is_ephemeral
 from nostr_client.errors import StoreCorrupt, StoreError, StoreFull
-from nostr_client.store import aggregate, fingerprint_tables, maintain, select
+from nostr_client.store import fingerprint_tables, maintain
 from nostr_client.store.base import EventStore
-from nostr_client.store.database import Database
-from nostr_client.store.disk_budget import DiskBudget
+from nostr_client.store.file.database import Database
+from nostr_client.store.file.disk_budget import DiskBudget
 from nostr_client.store.fingerprint_tables import FINGERPRINTS
 from nostr_client.store.fingerprints import Fingerprints
-from nostr_client.store.index_verify import check_index
-from nostr_client.store.json_answers import JsonCache, short_json
+from nostr_client.store.index.verify import check_index
 from nostr_client.store.lookup import Authors, rows_in
 from nostr_client.store.maintain import settle
 from nostr_client.store.options import StoreOptions
+from nostr_client.store.query import aggregate, select
+from nostr_client.store.query.json_answers import JsonCache, short_json
+from nostr_client.store.query.search import SEARCH
+from nostr_client.store.query.short_answers import is_short_count, limit_of, short_answer
+from nostr_client.store.query.snapshot import Snapshot, ascending, stream
 from nostr_client.store.rows import TagHasher, read_event, read_json
 from nostr_client.store.save import Saver, held_ids
 from nostr_client.store.schema import HASH_KEY, STORE
-from nostr_client.store.search import SEARCH
-from nostr_client.store.short_answers import is_short_count, limit_of, short_answer
-from nostr_client.store.snapshot import Snapshot, ascending, stream
 from nostr_client.store.sync_memory import SYNC
 from nostr_client.store.verify import StoreVerifier
 
@@ -42,13 +43,13 @@ if TYPE_CHECKING:
     from nostr_client.codecs.filters import Filter
     from nostr_client.codecs.keys import VerifiedEvent
     from nostr_client.store.base import SaveOutcome, StoreStats, VerifyReport
-    from nostr_client.store.json_answers import JsonAnswer
+    from nostr_client.store.file.migrate import Schema
     from nostr_client.store.maintain import OnRemove
-    from nostr_client.store.migrate import Schema
+    from nostr_client.store.query.json_answers import JsonAnswer
+    from nostr_client.store.query.select import QueryContext, QueryPage
+    from nostr_client.store.query.short_answers import ShortAnswer
     from nostr_client.store.rows import JsonEvent
     from nostr_client.store.save import OnBatch
-    from nostr_client.store.select import QueryContext, QueryPage
-    from nostr_client.store.short_answers import ShortAnswer
     from nostr_client.store.verify import Progress
 
 T = TypeVar("T")

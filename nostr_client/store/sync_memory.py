@@ -10,14 +10,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from nostr_client.store.file.migrate import Schema, run_script
 from nostr_client.store.lookup import chunks
-from nostr_client.store.migrate import Schema, run_script
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Mapping, Sequence
 
-    from nostr_client.store.database import Database
+    from nostr_client.store.file.database import Database
 
 KEPT_AFTER: Final = 2 * 86_400
 """Seconds for which a row stays after its next try is due: twice the longest doubled wait."""

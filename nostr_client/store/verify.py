@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from nostr_client.codecs.keys import verify_many
 from nostr_client.errors import InvalidEvent, InvalidInput, StoreCorrupt
-from nostr_client.store import digest, search
+from nostr_client.store import digest
 from nostr_client.store.base import PROBLEMS_KEPT, DifferenceLog, StoreProblem, VerifyReport
 from nostr_client.store.derived import DerivedCheck
 from nostr_client.store.maintain import has_search
+from nostr_client.store.query import search
 from nostr_client.store.rows import EVENT_COLUMNS, EVENT_TABLES, in_parts, read_event
 from nostr_client.store.schema import NEXT_SEQ
 

@@ -11,8 +11,8 @@ from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.keys import VerifiedEvent
 from nostr_client.errors import InvalidFilter
 from nostr_client.store.sqlite import SqliteStore
-from nostr_client.sync.items import KeptItems, LocalItems, no_items, united
-from nostr_client.sync.windows import SyncWindow, plan
+from nostr_client.sync.compare.items import KeptItems, LocalItems, no_items, united
+from nostr_client.sync.compare.windows import SyncWindow, plan
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

@@ -23,24 +23,14 @@ from nostr_client.negentropy.bridge import DifferingIds
 from nostr_client.negentropy.matching import Ids
 from nostr_client.network.paging.snapshot import Edge, prove_floor, up_to
 from nostr_client.network.waiting import task_group
-from nostr_client.sync.download_queue import DownloadQueue
-from nostr_client.sync.floor import CAPPED
-from nostr_client.sync.floor import UNPROVEN as UNPROVEN_FLOOR
-from nostr_client.sync.initiator import RefusalKind
-from nostr_client.sync.items import no_items
-from nostr_client.sync.job import SyncJob
-from nostr_client.sync.memory import NOT_SENT, LocalMemory, Side, place_of
-from nostr_client.sync.options import Mode, SyncOptions
-from nostr_client.sync.pages import time_windows
-from nostr_client.sync.pair_session import LowestIds, PairRefusal, PairSession
-from nostr_client.sync.procedure import report_progress, resolved
-from nostr_client.sync.reactions import refused_however_small
-from nostr_client.sync.relayrun import RelayRun
-from nostr_client.sync.report import SyncReport
-from nostr_client.sync.sharing import Sharing
-from nostr_client.sync.tally import RelayOut, RelayTally
-from nostr_client.sync.transfer import NewIds, TransferLane, to_carry
-from nostr_client.sync.windows import (
+from nostr_client.sync.compare.floor import CAPPED
+from nostr_client.sync.compare.floor import UNPROVEN as UNPROVEN_FLOOR
+from nostr_client.sync.compare.initiator import RefusalKind
+from nostr_client.sync.compare.items import no_items
+from nostr_client.sync.compare.pages import time_windows
+from nostr_client.sync.compare.pair_session import LowestIds, PairRefusal, PairSession
+from nostr_client.sync.compare.reactions import refused_however_small
+from nostr_client.sync.compare.windows import (
     UNPROVEN,
     SyncWindow,
     WindowSchedule,
@@ -48,6 +38,16 @@ from nostr_client.sync.windows import (
     named_parts,
     split_values,
 )
+from nostr_client.sync.download_queue import DownloadQueue
+from nostr_client.sync.job import SyncJob
+from nostr_client.sync.memory import NOT_SENT, LocalMemory, Side, place_of
+from nostr_client.sync.options import Mode, SyncOptions
+from nostr_client.sync.procedure import report_progress, resolved
+from nostr_client.sync.relayrun import RelayRun
+from nostr_client.sync.report import SyncReport
+from nostr_client.sync.sharing import Sharing
+from nostr_client.sync.tally import RelayOut, RelayTally
+from nostr_client.sync.transfer import NewIds, TransferLane, to_carry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

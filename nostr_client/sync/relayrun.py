@@ -9,14 +9,14 @@ from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.kinds import DELETION, VANISH
 from nostr_client.errors import RelayError, innermost
 from nostr_client.network.waiting import Gate
+from nostr_client.sync.compare.floor import Floors
+from nostr_client.sync.compare.reactions import Reactions
+from nostr_client.sync.compare.windows import WindowSchedule
 from nostr_client.sync.downloads import Downloads
-from nostr_client.sync.floor import Floors
 from nostr_client.sync.memory import Side, place_of
-from nostr_client.sync.reactions import Reactions
 from nostr_client.sync.sharing import Sharing
 from nostr_client.sync.tally import RelayOut
 from nostr_client.sync.uploads import Uploads
-from nostr_client.sync.windows import WindowSchedule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from nostr_client.network.ingest import Ingest
     from nostr_client.network.relay import Relay
     from nostr_client.store.base import EventStore
+    from nostr_client.sync.compare.floor import WindowResult
+    from nostr_client.sync.compare.initiator import LearnedIds
+    from nostr_client.sync.compare.windows import SyncWindow
     from nostr_client.sync.download_queue import DownloadQueue
-    from nostr_client.sync.floor import WindowResult
-    from nostr_client.sync.initiator import LearnedIds
     from nostr_client.sync.job import SyncJob
     from nostr_client.sync.memory import SyncMemory
     from nostr_client.sync.options import Mode, SyncOptions
     from nostr_client.sync.tally import RelayTally
-    from nostr_client.sync.windows import SyncWindow
 
 
 _DELETING: Final = frozenset({DELETION, VANISH})

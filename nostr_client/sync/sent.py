@@ -8,13 +8,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
-from nostr_client.store.migrate import Schema, run_script
+from nostr_client.store.file.migrate import Schema, run_script
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Collection
 
-    from nostr_client.store.database import Database
+    from nostr_client.store.file.database import Database
 
 _TABLE: Final = (
     "CREATE TABLE repair_sent (relay TEXT NOT NULL, id BLOB NOT NULL, times INTEGER NOT NULL,"

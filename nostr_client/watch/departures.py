@@ -15,8 +15,8 @@ from nostr_client.codecs.references import people_named
 from nostr_client.count.claims import VOID
 from nostr_client.count.claims.changes import Departure, LiveEvent, leave
 from nostr_client.count.claims.rows import query_number, relay_number
+from nostr_client.count.reading.unfollowed import NewestLists
 from nostr_client.count.remembering import asked_of
-from nostr_client.count.unfollowed import NewestLists
 
 if TYPE_CHECKING:
     import sqlite3

@@ -19,8 +19,8 @@ from nostr_client.count.claiming import merged_elsewhere, not_asked
 from nostr_client.count.claims import is_answer
 from nostr_client.count.claims.rows import ROUND_S
 from nostr_client.count.queries import target_of
+from nostr_client.count.reading.unfollowed import is_compared
 from nostr_client.count.remembering import KEEP, asked_of
-from nostr_client.count.unfollowed import is_compared
 from nostr_client.count.within import NO_LISTS, count_within, stored_web
 from nostr_client.errors import InvalidInput
 from nostr_client.network.waiting import task_group
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from nostr_client.network.outbox import ChosenRelays
     from nostr_client.network.pool import RelayPool
     from nostr_client.network.relay import Relay
-    from nostr_client.store.database import Database
+    from nostr_client.store.file.database import Database
     from nostr_client.watch.definition import Watch
     from nostr_client.watch.worker import Worker, WorkerLog
 

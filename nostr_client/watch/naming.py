@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from nostr_client.count.queries import Query
-    from nostr_client.count.reading import Keep
+    from nostr_client.count.reading.events import Keep
     from nostr_client.network.relay import Relay
-    from nostr_client.store.database import Database
+    from nostr_client.store.file.database import Database
     from nostr_client.watch.engine import Engine
     from nostr_client.watch.scheduler import Moment
     from nostr_client.watch.state import Watched

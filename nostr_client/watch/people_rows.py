@@ -13,8 +13,8 @@ from nostr_client.count.claims import VOID
 from nostr_client.count.claims.rows import recall
 from nostr_client.count.merge import CountUnit
 from nostr_client.count.remembering import KEEP, asked_of
-from nostr_client.store import select
 from nostr_client.store.lookup import Authors, rows_in
+from nostr_client.store.query import select
 from nostr_client.store.rows import EVENT_COLUMNS, EVENT_TABLES, TagHasher, read_events
 from nostr_client.store.schema import HASH_KEY
 from nostr_client.watch.people import (

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable
 
-    from nostr_client.store.database import Database
+    from nostr_client.store.file.database import Database
 
     Work = Callable[[sqlite3.Connection], None]
 

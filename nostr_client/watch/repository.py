@@ -18,8 +18,8 @@ from nostr_client.count.claims import CLAIMS, ClaimBook
 from nostr_client.count.merge import CountUnit
 from nostr_client.count.remembering import asked_of
 from nostr_client.errors import InvalidInput
-from nostr_client.store.database import Database
-from nostr_client.store.migrate import Schema, run_script
+from nostr_client.store.file.database import Database
+from nostr_client.store.file.migrate import Schema, run_script
 from nostr_client.store.schema import STORE
 from nostr_client.watch import points, within_rows
 from nostr_client.watch.definition import Watch

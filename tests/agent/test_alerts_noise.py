@@ -19,7 +19,7 @@ from nostr_client.count.claims import CLAIMS, ClaimBook
 from nostr_client.count.merge import Claim, ClaimStatus, Method
 from nostr_client.count.remembering import asked_of
 from nostr_client.options import ConnectionOptions
-from nostr_client.store.database import Database
+from nostr_client.store.file.database import Database
 from nostr_client.store.schema import STORE
 from nostr_client.watch import WATCHES, repository
 from nostr_client.watch.clock import SystemClock

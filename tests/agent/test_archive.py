@@ -292,7 +292,7 @@ from pathlib import Path
 from agent.maintenance import archive
 from agent.reindex.event_rows import Rejects, events_of
 from nostr_client.errors import InvalidInput
-from nostr_client.sync.event_files import opened
+from nostr_client.sync.files.event_files import opened
 whole, rand, refused = Path(sys.argv[1]).read_bytes(), random.Random(7), 0
 for n in range(400):
     data = bytearray(whole)

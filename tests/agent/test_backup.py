@@ -27,7 +27,7 @@ from nostr_client.counters.engine.schema import MIGRATIONS as COUNTERS
 from nostr_client.counters.sqlite.store import SqliteCounterStore
 from nostr_client.errors import InvalidInput, StoreCorrupt, StoreError, StoreLocked
 from nostr_client.new_file import part_of
-from nostr_client.store.connect import WriterLock, check_place
+from nostr_client.store.file.connect import WriterLock, check_place
 from nostr_client.store.sqlite import SqliteStore
 from tests.agent.relay.kit import signed
 from tests.agent.service.kit import an_agent

@@ -7,7 +7,7 @@ import os
 import socket
 from typing import TYPE_CHECKING
 
-from agent.service.supervision import Notifier, taking_long
+from agent.service.process.supervision import Notifier, taking_long
 
 if TYPE_CHECKING:
     from pathlib import Path

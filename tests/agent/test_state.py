@@ -16,7 +16,7 @@ from agent.specs import StoredNames, SyncSpec, in_words
 from agent.state import AGENT
 from nostr_client.count.claims import CLAIMS
 from nostr_client.errors import InvalidInput
-from nostr_client.store.database import Database
+from nostr_client.store.file.database import Database
 from nostr_client.watch import WATCHES, Point, points, repository
 from nostr_client.watch.clock import SystemClock
 from nostr_client.watch.definition import AlertSpec, Name, Watch

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from agent.cli import run
+from agent.commands import service_files
 from agent.config.describe import template
-from agent.service import service_files
 from tests.conftest import require_tool
 
 COMMAND = (sys.executable, "-m", "agent", "run", "--config", "/a path/100%/$x/agent.toml")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from nostr_client.codecs.event import EventTemplate
 from nostr_client.codecs.keys import KeySigner
-from nostr_client.sync.jsonl import export_jsonl
+from nostr_client.sync.files.jsonl import export_jsonl
 
 if TYPE_CHECKING:
     from nostr_client.codecs.filters import Filter

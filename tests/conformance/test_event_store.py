@@ -494,7 +494,7 @@ async def test_delete_forgets_without_a_tombstone(store: SqliteStore) -> None:
 async def test_stream_gives_what_query_gives(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nostr_client.store.snapshot.PAGE", 4)
+    monkeypatch.setattr("nostr_client.store.query.snapshot.PAGE", 4)
     events = [make(author, at=100 + n // 7, content=str(n)) for author in (0, 1) for n in range(30)]
     await store.save(events)
     for filters in ([Filter()], [Filter(limit=9)], [Filter(limit=0)], [],

@@ -20,8 +20,8 @@ from nostr_client.codecs.keys import verify
 from nostr_client.counters.config import StreamConfig
 from nostr_client.counters.sqlite.store import SqliteCounterStore
 from nostr_client.errors import DeadlineExceeded, NetworkError
-from nostr_client.store.index import Index
-from nostr_client.store.index_schema import HOT
+from nostr_client.store.index.keeper import Index
+from nostr_client.store.index.schema import HOT
 from nostr_client.store.sqlite import SqliteStore
 from tests.agent.relay.client import Client, connect
 from tests.agent.relay.kit import signed

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from agent.service.parts import open_for_reindex
 from nostr_client.codecs.filters import Filter
 from nostr_client.counters.sqlite.store import SqliteCounterStore
-from nostr_client.store.index import Index
+from nostr_client.store.index.keeper import Index
 from nostr_client.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from nostr_client.store.sqlite import SqliteStore
-from nostr_client.sync.jsonl import import_jsonl
+from nostr_client.sync.files.jsonl import import_jsonl
 from tests.field import field_case
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 from nostr_client.client import NostrClient
-from nostr_client.count import comparing, queries
+from nostr_client.count import queries
+from nostr_client.count.reading import comparing
 from tests.faulty_relay import FaultyRelay
 from tests.field import field_case
 from tests.negrelay import SpeaksNeg

@@ -28,7 +28,7 @@ WITH_BARS = {
         *(f"store import {{folder}}/in{form} --store {{folder}}/other.db" for form in FORMS),
         *(f"store export {{folder}}/out{form}" for form in FORMS),
     ],
-    "nostr_client/cli/sync.py": ["sync run --kind 1 --relay {relay}"],
+    "nostr_client/cli/sync/commands.py": ["sync run --kind 1 --relay {relay}"],
     "agent/commands/backup.py": ["backup {folder}/copy.db"],
     "agent/commands/reindex.py": ["reindex"],
 }

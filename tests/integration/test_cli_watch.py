@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
-from nostr_client.cli import series
 from nostr_client.cli.parameters import Duration
 from nostr_client.cli.relays import worst_code
+from nostr_client.cli.watch import series
 from nostr_client.codecs import nip19
 from nostr_client.codecs.display import duration
 from nostr_client.codecs.event import EventTemplate

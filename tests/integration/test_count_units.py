@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nostr_client import count, hll
-from nostr_client.cli.count import second_lines
+from nostr_client.cli.count.command import second_lines
 from nostr_client.client import NostrClient
 from nostr_client.codecs.filters import Filter
 from nostr_client.count.merge import CountUnit, Method

@@ -6,7 +6,7 @@ import time
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
-from nostr_client.cli.count import second_lines
+from nostr_client.cli.count.command import second_lines
 from nostr_client.client import NostrClient
 from nostr_client.codecs import nip19
 from nostr_client.codecs.event import EventTemplate

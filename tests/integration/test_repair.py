@@ -12,7 +12,7 @@ from unittest import mock
 
 import pytest
 
-from nostr_client.cli.coverage import _Printer
+from nostr_client.cli.sync.coverage import _Printer
 from nostr_client.client import NostrClient
 from nostr_client.codecs.event import Event, EventTemplate
 from nostr_client.codecs.keys import KeySigner, verify

@@ -7,7 +7,7 @@ import io
 import pytest
 
 from nostr_client.store.sqlite import SqliteStore
-from nostr_client.sync.jsonl import export_jsonl, import_jsonl
+from nostr_client.sync.files.jsonl import export_jsonl, import_jsonl
 from tests.conftest import missing, shared_path
 
 pytestmark = pytest.mark.interop

@@ -13,8 +13,8 @@ from textual.widgets import Input, Static
 from tests.tui import world
 from tests.tui.backend import SERVED, TOKEN
 from tui.app import TallyApp
+from tui.host import LONG
 from tui.widgets.grid import Grid
-from tui.workers import LONG
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -40,7 +40,7 @@ from tui.model import Model
 from tui.pages.overlap import columns_of, in_words, shared_cell
 from tui.widgets import plotting
 from tui.widgets.columns import GAP, Column, aligned, fit, fitted
-from tui.widgets.heat import WIDTH
+from tui.widgets.grid import HEAT_WIDTH
 
 NUMBERS = st.integers(0, 2**63 - 1)
 
@@ -532,7 +532,7 @@ def test_a_pair_of_relays_says_no_more_than_is_known(
     """Less than all is not 100 %, what may be nobody is a range, and what is not known is no 0."""
     for glyphs in (UNICODE, ASCII):
         found = shared_cell(one, glyphs)
-        assert len(found.text) <= WIDTH
+        assert len(found.text) <= HEAT_WIDTH
         assert (found.text == cell) is (glyphs is UNICODE or cell == "?")
         assert cell == "?" or found.text.isascii() is (glyphs is ASCII)
     assert one is None or words in in_words(one, UNICODE)

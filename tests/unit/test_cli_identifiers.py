@@ -16,7 +16,7 @@ from nostr_client.cli.app import cli, run
 from nostr_client.codecs.keys import KeySigner
 from nostr_client.errors import InvalidInput
 from nostr_client.hll.overlap import OverlapIntervals
-from nostr_client.sync.event_files import form_of, writer
+from nostr_client.sync.files.event_files import form_of, writer
 from tests.unit.strategies import signed
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def test_hll_overlap_with_a_saturated_sketch_has_no_infinite_number() -> None:
 
 
 def test_a_time_in_a_filter(tmp_path_factory: pytest.TempPathFactory) -> None:
-    from nostr_client.cli.store import store
+    from nostr_client.cli.store.commands import store
 
     context = store.get_command(None, "query").make_context(
         "query", ["--since", "2 weeks ago", "--until", "2026-01-31"]

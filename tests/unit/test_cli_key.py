@@ -10,7 +10,7 @@ import click
 import pytest
 
 from agent.config.model import IdentitySection
-from agent.service.secrets import make_signer, signer_of_file
+from agent.service.process.secrets import make_signer, signer_of_file
 from nostr_client.cli.key import KEY_VARIABLE, load_signer
 from nostr_client.codecs.event import EventTemplate
 from nostr_client.codecs.keys import KeySigner

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nostr_client.store.database import Database
+from nostr_client.store.file.database import Database
 from nostr_client.store.sqlite import SqliteStore
 from tests import forks
 from tests.conformance.store_events import make

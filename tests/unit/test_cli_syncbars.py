@@ -8,7 +8,7 @@ import sys
 import pytest
 from rich.console import Console
 
-from nostr_client.cli.sync import SyncBars, saved_bytes, sync_bars
+from nostr_client.cli.sync.commands import SyncBars, saved_bytes, sync_bars
 from nostr_client.sync.report import RelayReport, SyncStatus
 
 RELAYS = [

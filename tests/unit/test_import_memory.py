@@ -6,7 +6,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING
 
 from nostr_client.store.base import SaveOutcome, SaveStatus
-from nostr_client.sync import jsonl
+from nostr_client.sync.files import jsonl
 from tests.conformance.store_events import make
 
 if TYPE_CHECKING:

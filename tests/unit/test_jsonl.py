@@ -16,8 +16,8 @@ from nostr_client.network import verifier
 from nostr_client.store.base import SaveStatus
 from nostr_client.store.event_lines import CUT_OFF, unpacked
 from nostr_client.store.sqlite import SqliteStore
-from nostr_client.sync import jsonl
-from nostr_client.sync.jsonl import import_jsonl
+from nostr_client.sync.files import jsonl
+from nostr_client.sync.files.jsonl import import_jsonl
 from tests.conformance.store_events import NOW, exported, make
 from tests.conftest import shared_path
 

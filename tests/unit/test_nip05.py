@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from nostr_client.codecs.nip05 import NamedPerson, is_name, parse_names, read_name
 from nostr_client.errors import InvalidIdentifier, NetworkError, ProtocolError
-from nostr_client.network.names import key_for_others
 from nostr_client.network.pool import RelayPool
+from nostr_client.network.profiles import key_for_others
 from tests.worlds import TARGET
 
 BOB = NamedPerson("bob", "example.com")

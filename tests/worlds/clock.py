@@ -12,8 +12,8 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
 from unittest import mock
 
-from nostr_client.store import writer
-from nostr_client.store.faults import Capture
+from nostr_client.store.file import writer
+from nostr_client.store.file.faults import Capture
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from nostr_client.count.merge.better import Term
     from nostr_client.count.merge.rules import TestedClaim
     from nostr_client.count.queries import Query
-    from nostr_client.count.rounds import ReadRound
+    from nostr_client.count.reading.rounds import ReadRound
     from nostr_client.network.paging.pager import Pager
     from tests.worlds.running import Report
 
@@ -194,7 +194,7 @@ def _below_the_cut(step: Callable[[Pager, int, set[str]], None]) -> Any:
 
 def faults() -> tuple[Fault, ...]:
     """All of them; made on demand, as some wrap what they replace."""
-    from nostr_client.count.rounds import ReadRound
+    from nostr_client.count.reading.rounds import ReadRound
     from nostr_client.network.paging.pager import Pager
 
     sent, count, sync = (

@@ -15,8 +15,8 @@ from unittest import mock
 
 import pytest
 
-from nostr_client.cli.watch_file import FileWatches
-from nostr_client.cli.watchrun import _once
+from nostr_client.cli.watch.file import FileWatches
+from nostr_client.cli.watch.run import _once
 from nostr_client.client import NostrClient
 from nostr_client.count.claims import CLAIMS
 from nostr_client.network.pool import RelayPool

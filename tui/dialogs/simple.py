@@ -16,7 +16,7 @@ from textual.widgets import Button, Input, Label, Static
 
 from nostr_client.errors import NostrTallyError
 from tui import format
-from tui.workers import start
+from tui.host import start
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult

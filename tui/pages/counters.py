@@ -11,11 +11,11 @@ from textual.widgets import Static, Tree
 
 from nostr_client.errors import InvalidInput, NostrTallyError
 from tui import format
+from tui.host import start
 from tui.pages import link_lines
 from tui.pages.page import NO_MATCH, Page
 from tui.widgets.columns import Column, matches
 from tui.widgets.grid import GONE, Cell, Grid
-from tui.workers import start
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

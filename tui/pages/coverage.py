@@ -14,8 +14,7 @@ from nostr_client.watch.digest import COVERAGE_LINE
 from tui import format
 from tui.pages.page import NO_MATCH, Page
 from tui.widgets.columns import Column, matches
-from tui.widgets.grid import GONE, Cell, Grid
-from tui.widgets.heat import WIDTH, heat
+from tui.widgets.grid import GONE, HEAT_WIDTH, Cell, Grid, heat
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -36,7 +35,7 @@ COVERAGES = (
     Column("at", "Ended", 9, right=True),
 )
 RELAY: Final = Column("relay", "Relay", 18, flex=3, most=44, middle=True)
-ALL: Final = Column("all", "All", WIDTH, right=True)
+ALL: Final = Column("all", "All", HEAT_WIDTH, right=True)
 AFTER: Final = (
     Column("undeleted", "Deleted", 7, right=True, drop=98),
     Column("why", "Why", 12, flex=4, drop=99),
@@ -148,7 +147,7 @@ def columns_of(run: CoverageRun | None) -> tuple[Column, ...]:
     ranked = sorted(run.kinds, key=lambda one: (-one.known, one.kind))[:MOST_KINDS]
     drops = {one.kind: n for n, one in enumerate(ranked)}
     kinds = tuple(
-        Column(f"kind {one.kind}", f"k{one.kind}", WIDTH, right=True, drop=drops[one.kind])
+        Column(f"kind {one.kind}", f"k{one.kind}", HEAT_WIDTH, right=True, drop=drops[one.kind])
         for one in run.kinds
         if one.kind in drops
     )

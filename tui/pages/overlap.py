@@ -14,8 +14,7 @@ from tui import format
 from tui.pages.page import NO_MATCH
 from tui.pages.watched import WatchedPage
 from tui.widgets.columns import Column, matches
-from tui.widgets.grid import GONE, Cell, Grid
-from tui.widgets.heat import WIDTH, heat
+from tui.widgets.grid import GONE, HEAT_WIDTH, Cell, Grid, heat
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -150,7 +149,7 @@ class OverlapPage(WatchedPage):
 def columns_of(relays: Sequence[str], *, lacks: bool) -> tuple[Column, ...]:
     """The columns of the matrix: one for each relay; the first relays stay where room lacks."""
     numbered = tuple(
-        Column(url, f"{n}", WIDTH, right=True, drop=n) for n, url in enumerate(relays, 1)
+        Column(url, f"{n}", HEAT_WIDTH, right=True, drop=n) for n, url in enumerate(relays, 1)
     )
     return (RELAY, *numbered, *((WHY,) if lacks else ()))
 

@@ -15,6 +15,7 @@ from textual.widgets import Static
 from nostr_client.codecs.display import plural
 from nostr_client.errors import InvalidInput, NostrTallyError
 from tui import format
+from tui.host import start
 from tui.model import MOVED_S
 from tui.pages import panels
 from tui.pages.layout import PANELS, Placing, placing
@@ -26,7 +27,6 @@ from tui.widgets.columns import Column, next_column
 from tui.widgets.frame import renew
 from tui.widgets.grid import GONE, HEADER, Cell, Grid
 from tui.widgets.plotting import SPANS
-from tui.workers import start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -10,9 +10,9 @@ from textual.screen import Screen
 from textual.widgets import Input, Static
 
 from tui import format
+from tui.host import is_whole, start
 from tui.widgets.frame import Heading, Keys, Tabs, TooSmall
 from tui.widgets.grid import Grid
-from tui.workers import is_whole, start
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -10,10 +10,10 @@ from agent.api.schema import Rebuild
 from nostr_client.codecs.display import plural
 from nostr_client.errors import NostrTallyError, clip
 from tui import format
+from tui.host import start
 from tui.pages.page import Page
 from tui.widgets.columns import Column
 from tui.widgets.grid import GONE, Cell, Grid
-from tui.workers import start
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -12,11 +12,11 @@ from textual.widgets import Static
 
 from nostr_client.errors import NostrTallyError
 from tui import format
+from tui.host import start
 from tui.pages.page import NO_MATCH, Page
 from tui.pages.panels import relay_sign
 from tui.widgets.columns import Column, matches, next_column
 from tui.widgets.grid import GONE, Cell, Grid
-from tui.workers import start
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -6,8 +6,8 @@ import time
 from typing import TYPE_CHECKING
 
 from nostr_client.errors import NostrTallyError
+from tui.host import start
 from tui.pages.page import LOOK_EVERY_S, Page
-from tui.workers import start
 
 if TYPE_CHECKING:
     from agent.api.schema import WatchState

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from textual import events
     from textual.binding import BindingType
 
+    from tui.glyphs import Glyphs
     from tui.widgets.columns import Column, PlacedColumn
 
 HEADER = 1
@@ -36,6 +37,22 @@ class Cell(NamedTuple):
 
     text: str
     tone: str = ""
+
+
+HEAT_WIDTH = 7
+"""Cells of a column of a heat map: the bar, a space and "100%", or a sign before it."""
+
+
+def heat(part: float | None, tone: str, glyphs: Glyphs, text: str = "") -> Cell:
+    """Return the cell of a heat map: a bar as high as a part of 1, and the part in per cent.
+
+    The bar is full only at 1. The cell is ? if the part is not known. `text` stands in place of
+    the part in per cent.
+    """
+    if part is None:
+        return Cell(format.UNKNOWN, "dim")
+    bar = glyphs.bars[int(part * (len(glyphs.bars) - 1))]
+    return Cell(f"{bar} {text or format.percent(part):>4}", tone)
 
 
 class _Line(NamedTuple):

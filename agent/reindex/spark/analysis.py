@@ -17,7 +17,7 @@ from agent.reindex.spark.columns import KEY, PAYMENT
 from nostr_client.assertions.fields import ADDRESS, EVENT, IDENTIFIER, USER
 from nostr_client.assertions.tally import NO_SUBJECTS
 from nostr_client.codecs import kinds
-from nostr_client.store.index_schema import DAY
+from nostr_client.store.index.schema import DAY
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

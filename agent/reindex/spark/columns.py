@@ -24,7 +24,7 @@ import pyarrow as pa
 from nostr_client.codecs import kinds
 from nostr_client.codecs.event import Event
 from nostr_client.codecs.zaps import claimed
-from nostr_client.store.index_schema import TRACKED_NAMES
+from nostr_client.store.index.schema import TRACKED_NAMES
 from nostr_client.store.rows import encode_tags
 
 if TYPE_CHECKING:

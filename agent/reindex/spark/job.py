@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from agent.reindex.protocol import Job
     from agent.reindex.reporter import Reporter
-    from nostr_client.store.index_schema import IndexedState
+    from nostr_client.store.index.schema import IndexedState
 
 TABLES: Final = "tables"
 """The stage that writes the tables of archives as Parquet; it is made again by each run."""

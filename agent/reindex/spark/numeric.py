@@ -14,7 +14,7 @@ from pyspark.sql import functions as f
 from agent.reindex.parquet import LIMBS
 from agent.reindex.spark.columns import KEY
 from agent.reindex.spark.groups import arrow, data_of, matrix_of
-from nostr_client.store.index_schema import DAY
+from nostr_client.store.index.schema import DAY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,7 +14,7 @@ from agent.reindex.parquet import MOST_MSATS
 from agent.reindex.spark import groups
 from nostr_client.codecs import kinds
 from nostr_client.codecs.zaps import TARGET_TAGS
-from nostr_client.store.index_schema import DAY
+from nostr_client.store.index.schema import DAY
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

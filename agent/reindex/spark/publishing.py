@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from agent.reindex.protocol import Job
     from agent.reindex.publish import Numbers, PublishedIndex
     from agent.reindex.reporter import Reporter
-    from nostr_client.store.index_schema import IndexedState
+    from nostr_client.store.index.schema import IndexedState
 
 FIRST: Final = PLACES["hot_author"]
 """The stage and table after which writing begins: it is the largest."""

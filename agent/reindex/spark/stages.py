@@ -18,7 +18,7 @@ from agent.reindex.spark.numeric import fingerprints
 from nostr_client.codecs import kinds
 from nostr_client.store import digest
 from nostr_client.store.base import SaveStatus
-from nostr_client.store.index_schema import IndexedState
+from nostr_client.store.index.schema import IndexedState
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -18,7 +18,7 @@ from agent.reindex.reporter import Reporter
 from agent.reindex.spark.job import run_job
 from nostr_client.cli.parameters import UserPath
 from nostr_client.errors import NostrTallyError
-from nostr_client.store.index_schema import HOT
+from nostr_client.store.index.schema import HOT
 
 _PLACE = UserPath(path_type=str)
 

@@ -1,4 +1,4 @@
-"""libsecp256k1 through btclib-libsecp256k1."""
+"""libsecp256k1 through btclib-libsecp256k1. A module of its own: only one binding is imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""libsecp256k1 through coincurve."""
+"""libsecp256k1 through coincurve. A module of its own: only one binding is imported."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ from nostr_client.count.claims import rows
 from nostr_client.count.claims.changes import CHANGES, LEFT, RECEIVED, day_of, note_received
 from nostr_client.count.claims.periods import PERIODS
 from nostr_client.count.claims.rows import held_rows
-from nostr_client.store.database import Database
-from nostr_client.store.migrate import Schema, run_script
+from nostr_client.store.file.database import Database
+from nostr_client.store.file.migrate import Schema, run_script
 from nostr_client.store.schema import STORE
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from nostr_client.store.base import EventStore
-    from nostr_client.store.database import Database
+    from nostr_client.store.file.database import Database
 
 MOST_ASKED: Final = 100
 """Questions whose answers and failures are counted, the newest: each costs some rows."""

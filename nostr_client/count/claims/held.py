@@ -13,15 +13,15 @@ import msgspec
 from nostr_client import hll
 from nostr_client.count.claims.changes import ChangeLog
 from nostr_client.count.claims.coverage import VOID, EventChanges, HeldEvent, ReadCoverage
-from nostr_client.count.claims.members import retracted_by
 from nostr_client.count.claims.memory import is_newer, supersedes
+from nostr_client.count.merge import Listing, Method, Retracted
+from nostr_client.count.merge.values import NOTHING_RETRACTED
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Collection, Iterable, Sequence
 
     from nostr_client.count.claims.coverage import Update
-    from nostr_client.count.merge import Retracted
 
 _END: Final = 2**63 - 1
 _KEY: Final = 32
@@ -47,6 +47,32 @@ _MEMBERS: Final = (
 """Ids and authors as one value: for each row of an answer, a thread waits for the others."""
 _decode: Final = msgspec.json.Decoder(ReadCoverage).decode
 _encode: Final = msgspec.json.Encoder().encode
+
+
+class ClaimMembers(msgspec.Struct, frozen=True, array_like=True):
+    """The part of a stored claim about single events that is not read into a place.
+
+    `listing`: what the claim lists. `retracted`: what it retracts.
+    """
+
+    listing: Listing | None
+    retracted: Retracted
+
+
+pack: Final = msgspec.msgpack.Encoder().encode
+unpack: Final = msgspec.msgpack.Decoder(ClaimMembers).decode
+
+
+def retracted_by(conn: sqlite3.Connection, q: int, r: int, oldest: float) -> Retracted | None:
+    """Return what the answer by events of a relay retracts; None without one since `oldest`."""
+    sql = (
+        "SELECT members FROM claim LEFT JOIN claim_members USING (q, r)"
+        " WHERE q = ? AND r = ? AND answered = 1 AND method = ? AND asked_at >= ?"
+    )
+    row = conn.execute(sql, (q, r, Method.EVENTS.value, oldest)).fetchone()
+    if row is None:
+        return None
+    return NOTHING_RETRACTED if row[0] is None else unpack(row[0]).retracted
 
 
 class HeldRows:

@@ -16,7 +16,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from nostr_client.count.claims.changes import KEEP_S
-from nostr_client.store.migrate import Schema, run_script
+from nostr_client.store.file.migrate import Schema, run_script
 
 if TYPE_CHECKING:
     import sqlite3

@@ -8,8 +8,7 @@ import msgspec
 
 from nostr_client.count.claims.changes import TABLES as CHANGED
 from nostr_client.count.claims.changes import note_answers
-from nostr_client.count.claims.held import HeldRows, is_complete
-from nostr_client.count.claims.members import ClaimMembers, pack, unpack
+from nostr_client.count.claims.held import ClaimMembers, HeldRows, is_complete, pack, unpack
 from nostr_client.count.claims.memory import reading_of
 from nostr_client.count.claims.periods import TABLES as PERIODS
 from nostr_client.count.claims.periods import note_periods

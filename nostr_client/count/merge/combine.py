@@ -1,11 +1,17 @@
-"""Combine claims into one merged number."""
+"""Combine claims into one merged number. A payment that several zap receipts claim counts once.
+
+Any key can sign a receipt, and an invoice is public in each receipt. So a copy of a receipt under
+another key is another event, but not another payment.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from nostr_client.codecs.display import plural
 from nostr_client.count.merge.parts import parts_of
-from nostr_client.count.merge.payments import one_payment_each
 from nostr_client.count.merge.rules import (
     agreed,
     amount_figure,
@@ -23,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from nostr_client.count.merge.rules import TestedClaim
-    from nostr_client.count.merge.values import Figure
+    from nostr_client.count.merge.values import Figure, Receipt
 
 LEFT_OUT = "left out of the number"
 ITS_WORD = "count: only this relay says it, and nothing confirms it"
@@ -47,7 +53,7 @@ def merge_claims(
     figures are None: an error is never a zero. If every claim failed the tests, their counts are
     shown as the only ones available, but not their registers and not the number of ids they named.
     """
-    claims = one_payment_each(distinct(claims))
+    claims = _one_payment_each(distinct(claims))
     weighed = weigh(claims, one_per_author=one_per_author, policy=policy, trusted=trusted)
     if all(w.left_out for w in weighed if w.claim.answered):
         weighed = [w.for_want_of_better() for w in weighed]
@@ -75,3 +81,34 @@ def _named(one: TestedClaim, weighed: Sequence[TestedClaim], events: Figure | No
     if not word or one.trusted or not shown or events is None or word <= events.low:
         return one
     return one.noted(ITS_WORD)
+
+
+def _one_payment_each(claims: Sequence[Claim]) -> list[Claim]:
+    """Return the claims; of each payment, all receipts but the earliest are retracted, with a
+    warning.
+
+    Receipts with an unknown payment count each.
+    """
+    found: dict[bytes, Receipt] = {}
+    for claim in claims:
+        if claim.answered and claim.reading is not None:
+            found |= claim.reading.receipts or {}
+    earliest: dict[bytes, bytes] = {}
+    for id in sorted(found, key=lambda id: (found[id].created_at, id)):
+        earliest.setdefault(found[id].payment or id, id)
+    again = found.keys() - earliest.values()
+    return [_without(claim, again) for claim in claims] if again else list(claims)
+
+
+def _without(claim: Claim, again: set[bytes]) -> Claim:
+    if not claim.answered or claim.reading is None:
+        return claim
+    copies = again.intersection(claim.reading.receipts or ())
+    if not copies:
+        return claim
+    number = plural(len(copies), "receipt")
+    ids = claim.retracted.ids | copies
+    claim = msgspec.structs.replace(
+        claim, retracted=msgspec.structs.replace(claim.retracted, ids=ids)
+    )
+    return claim.warned(f"zaps: {number} of payments that other receipts claim: each counts once")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from nostr_client.codecs.event import Event
     from nostr_client.network.relay import Relay
     from nostr_client.network.transport import Transport
-    from nostr_client.store.database import Database
+    from nostr_client.store.file.database import Database
 
 ACCEPT: Final = "application/json"
 

@@ -1,4 +1,7 @@
-"""Store the answers of wallets as rows of `store.db`, in a schema of their own."""
+"""Store the answers of wallets as rows of `store.db`, in a schema of their own.
+
+A module of its own: who opens a store needs the schema, but not `asking`, which loads the network.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from nostr_client.count.wallets.keys import Wallet
-from nostr_client.store.migrate import Schema, run_script
+from nostr_client.store.file.migrate import Schema, run_script
 
 if TYPE_CHECKING:
     import sqlite3

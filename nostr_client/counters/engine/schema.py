@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from nostr_client.store.migrate import Schema
+from nostr_client.store.file.migrate import Schema
 
 if TYPE_CHECKING:
     import sqlite3

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from nostr_client.counters.base import Counters, CounterStore
-    from nostr_client.store.database import Database
+    from nostr_client.store.file.database import Database
 
 NOT_NOW: Final = 500
 """Lowest status with which a server reports a temporary failure, not a refusal."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nostr_client.counters.base import StreamInfo
     from nostr_client.counters.engine.session import CounterSession
     from nostr_client.counters.sqlite.feed import CounterFeed
-    from nostr_client.store.database import Database
+    from nostr_client.store.file.database import Database
 
 T = TypeVar("T")
 V = TypeVar("V")

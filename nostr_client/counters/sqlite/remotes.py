@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nostr_client.counters.engine.session import CounterSession
     from nostr_client.counters.engine.take import Batch, BatchResult
     from nostr_client.counters.lineage import StreamHead, Way
-    from nostr_client.store.database import Database
+    from nostr_client.store.file.database import Database
 
 PER_VALUE = 6
 """Characters of JSON for a subject and its value, beside both texts."""

@@ -19,8 +19,8 @@ from nostr_client.counters.sqlite.group import Group
 from nostr_client.counters.sqlite.remotes import Remotes
 from nostr_client.counters.subjects import check_patterns
 from nostr_client.errors import CounterError
-from nostr_client.store.database import Database
-from nostr_client.store.migrate import check_current, migrate
+from nostr_client.store.file.database import Database
+from nostr_client.store.file.migrate import check_current, migrate
 
 if TYPE_CHECKING:
     import sqlite3

@@ -1,4 +1,7 @@
-"""Fetch events by id from one relay, in REQs of a size that every relay accepts."""
+"""Fetch events by id from one relay, in REQs of a size that every relay accepts.
+
+A module of its own: it uses `Relay`, which imports `page`; the other readers do no I/O.
+"""
 
 from __future__ import annotations
 

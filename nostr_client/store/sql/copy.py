@@ -16,11 +16,11 @@ import msgspec
 
 from nostr_client.errors import InvalidInput, StoreError, StoreFull
 from nostr_client.new_file import check_free, new_file
-from nostr_client.store.connect import create_private, file_uri
-from nostr_client.store.faults import store_error
-from nostr_client.store.migrate import APPLICATION_ID, check_current
+from nostr_client.store.file.connect import create_private, file_uri
+from nostr_client.store.file.faults import store_error
+from nostr_client.store.file.migrate import APPLICATION_ID, check_current
+from nostr_client.store.query.search import ENCRYPTED
 from nostr_client.store.schema import STORE
-from nostr_client.store.search import ENCRYPTED
 from nostr_client.store.sql.functions import add_functions
 from nostr_client.store.sql.thread import SqlThread
 from nostr_client.store.sql.views import (

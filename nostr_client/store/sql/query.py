@@ -19,9 +19,9 @@ from sys import getsizeof
 from typing import TYPE_CHECKING, Any, Final
 
 from nostr_client.errors import InvalidInput, StoreError, clip
-from nostr_client.store.connect import check_file, file_uri
-from nostr_client.store.faults import opening_error, store_error
-from nostr_client.store.migrate import check_current
+from nostr_client.store.file.connect import check_file, file_uri
+from nostr_client.store.file.faults import opening_error, store_error
+from nostr_client.store.file.migrate import check_current
 from nostr_client.store.schema import STORE
 from nostr_client.store.sql.functions import add_functions
 from nostr_client.store.sql.thread import SqlThread, too_long

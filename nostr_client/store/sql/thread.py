@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from nostr_client.errors import StoreError
-from nostr_client.store.faults import Capture
+from nostr_client.store.file.faults import Capture
 
 if TYPE_CHECKING:
     from collections.abc import Callable

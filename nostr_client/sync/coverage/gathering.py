@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.kinds import is_regular
-from nostr_client.errors import RelayError
 from nostr_client.network.outbox import choose_many
 from nostr_client.network.waiting import task_group
 from nostr_client.options import ReadBudget
@@ -19,6 +18,7 @@ from nostr_client.sync.coverage.plan import (
     recipients,
 )
 from nostr_client.sync.coverage.reading import BATCH, read_held, stored_events
+from nostr_client.sync.coverage.sampling import fetched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -144,19 +144,10 @@ async def _download(
     for relay in coverage.relays:
         asked = [one for one in ids if one not in events and relay in holders[one]]
         for at in range(0, len(asked), BATCH):
-            found = await _by_ids(relays[relay], asked[at : at + BATCH])
+            found = await fetched(relays[relay], asked[at : at + BATCH])
             if found is None:
                 break
             events |= found
-
-
-async def _by_ids(relay: Relay, ids: Sequence[str]) -> dict[str, Event] | None:
-    """Return verified events of these ids, or None if the relay does not answer."""
-    try:
-        page = await relay.fetch(Filter(ids=ids))
-    except RelayError:
-        return None
-    return {one.event.id: one.event for one in page.events}
 
 
 class Mentions:
@@ -208,7 +199,7 @@ async def _absent(relay: Relay, ids: Collection[str]) -> dict[str, SkipReason | 
     absent: dict[str, SkipReason | None] = {}
     for at in range(0, len(asked), BATCH):
         some = asked[at : at + BATCH]
-        there = await _by_ids(relay, some)
+        there = await fetched(relay, some)
         if there is None:
             return absent | dict.fromkeys(asked[at:], SkipReason.UNASKED)
         absent |= {one: None for one in some if one not in there}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from nostr_client.store.migrate import Schema, run_script
+from nostr_client.store.file.migrate import Schema, run_script
 from nostr_client.sync.coverage.matrix import share
 from nostr_client.sync.coverage_report import (
     CoverageRun,

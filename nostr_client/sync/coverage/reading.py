@@ -11,7 +11,7 @@ from nostr_client.codecs.event import Event
 from nostr_client.codecs.filters import Filter
 from nostr_client.errors import RelayError
 from nostr_client.network.paging.range_reader import Walk
-from nostr_client.sync.pages import PagedId, count_holes, next_page, turn_page
+from nostr_client.sync.compare.pages import PagedId, count_holes, next_page, turn_page
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

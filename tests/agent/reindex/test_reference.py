@@ -10,9 +10,9 @@ import pytest
 from agent.reindex import event_rows, inputs, reference
 from agent.reindex.inputs import Settings
 from nostr_client.codecs.event import parse_event
-from nostr_client.store import index_update
-from nostr_client.store.index import Index
-from nostr_client.store.index_schema import IndexedState
+from nostr_client.store.index import update as index_update
+from nostr_client.store.index.keeper import Index
+from nostr_client.store.index.schema import IndexedState
 from nostr_client.store.tombstones import from_store, row_of
 from tests.agent.reindex import looking
 from tests.agent.reindex.nasty import HOT, NOW, URLS, fill, nasty, opened, write_archive

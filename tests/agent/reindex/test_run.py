@@ -28,10 +28,10 @@ from agent.reindex.single import run_job
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.keys import stored_event
 from nostr_client.errors import InvalidInput, StoreError
-from nostr_client.store import index_update
 from nostr_client.store.base import KEPT, DifferenceLog
-from nostr_client.store.index import Index
-from nostr_client.store.index_read import check_built
+from nostr_client.store.index import update as index_update
+from nostr_client.store.index.keeper import Index
+from nostr_client.store.index.read import check_built
 from tests.agent.reindex import looking
 from tests.agent.reindex.nasty import HOT, NOTE, NOW, URLS, fill, make, nasty, opened, write_archive
 

@@ -28,9 +28,9 @@ from agent.reindex.spark.session import SparkFailed
 from agent.reindex.spark.staging import KEPT_S, Staging
 from agent.reindex.spark.tables import StagedTables
 from nostr_client.errors import InvalidInput
-from nostr_client.store import index_update
-from nostr_client.store.index import Index
-from nostr_client.store.index_schema import DAY
+from nostr_client.store.index import update as index_update
+from nostr_client.store.index.keeper import Index
+from nostr_client.store.index.schema import DAY
 from tests.agent.reindex import dirty, looking
 from tests.agent.reindex.nasty import (
     HOT,

@@ -20,7 +20,7 @@ from tests.agent.reindex.test_spark import by_reference
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from nostr_client.store.index_schema import IndexedState
+    from nostr_client.store.index.schema import IndexedState
 
 pytestmark = pytest.mark.xdist_group("spark")
 

@@ -14,7 +14,7 @@ from agent.relay.core import SCANS
 from agent.relay.server import serve
 from agent.relay.visibility import VisibleStore
 from nostr_client.codecs.keys import verify
-from nostr_client.store import readers
+from nostr_client.store.file import readers
 from nostr_client.store.options import StoreOptions
 from nostr_client.store.sqlite import SqliteStore
 from tests.agent.relay.client import connect

@@ -15,7 +15,7 @@ from aiohttp import web
 from agent.alerts import outbox
 from agent.alerts.outbox import Delivery
 from agent.api.client import ApiError
-from nostr_client.store.database import Database
+from nostr_client.store.file.database import Database
 from nostr_client.watch.definition import AlertSpec, Watch
 from tests.agent.service.kit import Running, an_agent, eventually
 from tests.faulty_relay import FaultyRelay

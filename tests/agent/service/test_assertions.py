@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from agent.config import InvalidConfig, parse
 from agent.config.model import AssertionsSection, IdentitySection
-from agent.service.secrets import make_card_signer, make_signer
+from agent.service.process.secrets import make_card_signer, make_signer
 from nostr_client.cli.app import cli
 from nostr_client.codecs.keys import KeySigner
 from nostr_client.options import ConnectionOptions

@@ -18,7 +18,7 @@ from agent.specs import CoverageSpec
 from nostr_client.codecs.event import EventTemplate
 from nostr_client.codecs.keys import KeySigner
 from nostr_client.codecs.nip19 import PublicKey
-from nostr_client.store.database import Database
+from nostr_client.store.file.database import Database
 from nostr_client.sync.coverage import history
 from nostr_client.sync.coverage_report import HeldKind, KnownKind, RelayCoverage
 from tests.agent.service.kit import Running, an_agent, config_text, eventually

@@ -16,7 +16,7 @@ from agent.alerts.dispatcher import AlertDispatcher
 from agent.alerts.outbox import OUTBOX
 from agent.config import parse
 from agent.log import Log
-from agent.service.digests import FIRST_S, DigestSender
+from agent.service.tasks.digests import FIRST_S, DigestSender
 from agent.specs import DigestAlert
 from agent.state import AGENT
 from nostr_client import count, hll
@@ -25,7 +25,7 @@ from nostr_client.count.merge import Claim, ClaimStatus, Method
 from nostr_client.count.remembering import asked_of
 from nostr_client.errors import InvalidInput
 from nostr_client.options import ConnectionOptions
-from nostr_client.store.database import Database
+from nostr_client.store.file.database import Database
 from nostr_client.store.schema import STORE
 from nostr_client.watch import WATCHES, digest_rows
 from nostr_client.watch.clock import SystemClock
@@ -301,7 +301,7 @@ def test_one_line_that_is_too_long_ends_with_an_ellipsis() -> None:
 async def test_an_agent_sends_the_digest_that_was_due_while_it_was_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent.service.digests.FIRST_S", 0.0)
+    monkeypatch.setattr("agent.service.tasks.digests.FIRST_S", 0.0)
     async with Receiver() as hook:
         more = f'[digest]\nalerts = [{{ when = "08:00", webhook = "{hook.url}/d" }}]'
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent.service import ticker
+from agent.service.tasks import ticker
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.errors import StoreFull
-from nostr_client.store import disk_budget
+from nostr_client.store.file import disk_budget
 from tests.agent.relay.client import connect
 from tests.agent.relay.kit import numbered
 from tests.agent.service.kit import Running, an_agent, eventually

@@ -12,8 +12,8 @@ import pytest
 from agent.api.client import ApiError
 from agent.specs import SyncSpec
 from nostr_client.codecs.filters import Filter
-from nostr_client.store import index_update
-from nostr_client.store.index_schema import VERSION
+from nostr_client.store.index import update as index_update
+from nostr_client.store.index.schema import VERSION
 from tests.agent.relay.client import connect
 from tests.agent.relay.kit import signed
 from tests.agent.service.kit import an_agent, eventually

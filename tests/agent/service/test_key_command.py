@@ -17,7 +17,7 @@ PROMPTS = ("sh", "-c", "printf 'passphrase: ' >/dev/tty && read -r typed </dev/t
 
 AGENT = """
 import asyncio, os, subprocess, sys
-from agent.service.key_command import printed_key
+from agent.service.process.key_command import printed_key
 from nostr_client.errors import InvalidInput
 
 terminal = os.open(os.ttyname(0), os.O_RDWR)  # a session takes the terminal that it opens first

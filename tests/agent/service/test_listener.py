@@ -9,7 +9,7 @@ import pytest
 
 from agent.api.client import AgentClient, ApiError
 from agent.config.model import ApiSection
-from agent.service.listener import front_door
+from agent.service.run import front_door
 from nostr_client.errors import InvalidInput, NetworkError
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from agent.api.client import ApiError
 from agent.api.schema import RebuildBody
 from agent.reindex import launcher
 from agent.specs import SyncSpec
-from nostr_client.store import index_update
+from nostr_client.store.index import update as index_update
 from tests.agent.service.kit import an_agent, eventually
 from tests.faulty_relay import FaultyRelay
 from tests.worlds import follow

@@ -13,10 +13,10 @@ import pytest
 
 from agent.api.address import addresses, reach
 from agent.cli import run
-from agent.service.runfile import runfile
+from agent.service.process.runfile import runfile
 from nostr_client.errors import InvalidInput, NetworkError
 from nostr_client.paths import addresses_path, token_path
-from nostr_client.store.connect import WriterLock
+from nostr_client.store.file.connect import WriterLock
 from tests import forks
 from tests.agent.service.kit import an_agent, config_text
 from tests.commands import COMMANDS

@@ -31,7 +31,7 @@ from nostr_client.errors import InvalidInput, StoreCorrupt, StoreError, StoreLoc
 from nostr_client.network.pool import RelayPool
 from nostr_client.network.relay_state import Capabilities
 from nostr_client.paths import config_path
-from nostr_client.store.database import Database
+from nostr_client.store.file.database import Database
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.watch import WATCHES, points
 from nostr_client.watch.definition import Watch

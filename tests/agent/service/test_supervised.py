@@ -15,7 +15,7 @@ import pytest
 
 from agent.api.address import RunFile
 from agent.api.client import AgentClient, ApiError
-from agent.service import service_files
+from agent.commands import service_files
 from nostr_client.codecs.keys import verify
 from nostr_client.errors import DeadlineExceeded, NetworkError
 from nostr_client.network.pool import PublishStatus, RelayPool

@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from agent.service import parts
-from agent.service.supervision import Notifier
+from agent.service.process.supervision import Notifier
 from tests.agent.service.kit import an_agent, eventually
 
 if TYPE_CHECKING:

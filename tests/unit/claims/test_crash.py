@@ -21,9 +21,9 @@ from nostr_client.codecs.filters import Filter
 from nostr_client.count.claims.book import CLAIMS
 from nostr_client.count.claims.coverage import holds
 from nostr_client.count.claims.held import HeldRows
-from nostr_client.count.rounds import AskCount, ReadPage, ReadRound
+from nostr_client.count.reading.rounds import AskCount, ReadPage, ReadRound
 from nostr_client.protocol import SMALL
-from nostr_client.store.migrate import create
+from nostr_client.store.file.migrate import create
 from tests.simulation import SimRelay, event
 
 if TYPE_CHECKING:

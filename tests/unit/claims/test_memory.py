@@ -23,7 +23,7 @@ from nostr_client.count.claims.coverage import (
     join,
 )
 from nostr_client.count.claims.held import HeldRows
-from nostr_client.store.migrate import create
+from nostr_client.store.file.migrate import create
 
 NOW = 1000
 OFFSET = 8

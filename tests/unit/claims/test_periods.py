@@ -13,7 +13,7 @@ from nostr_client.count.claims import CLAIMS, periods
 from nostr_client.count.claims.periods import Standing, standings
 from nostr_client.count.claims.rows import remember
 from nostr_client.count.merge import Claim, ClaimStatus, Method
-from nostr_client.store.migrate import create
+from nostr_client.store.file.migrate import create
 
 URL = "wss://r.example"
 

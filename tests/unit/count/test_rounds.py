@@ -13,7 +13,7 @@ from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.messages import Hint
 from nostr_client.count.claims import HeldEvent, ListMemory, Reread
 from nostr_client.count.claims.coverage import DAY, HOUR
-from nostr_client.count.rounds import ReadPage, ReadRound
+from nostr_client.count.reading.rounds import ReadPage, ReadRound
 from nostr_client.network.paging.range_reader import Walk
 from nostr_client.protocol import SMALL, StoredFrames
 from tests.simulation import Order, SimRelay, drive, event

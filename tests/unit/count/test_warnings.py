@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from nostr_client import Claim, ClaimStatus
-from nostr_client.cli.count import second_lines
+from nostr_client.cli.count.command import second_lines
 from nostr_client.count.merge import Method, Proven, Reading, merge_claims
 from nostr_client.count.queries import followers
 from nostr_client.count.result import CountResult

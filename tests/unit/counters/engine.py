@@ -11,7 +11,7 @@ from nostr_client.counters.engine.publish import StoredMessage, publish
 from nostr_client.counters.engine.schema import MIGRATIONS
 from nostr_client.counters.engine.session import CatalogCache, CounterSession
 from nostr_client.counters.rules import format_integer
-from nostr_client.store.migrate import create
+from nostr_client.store.file.migrate import create
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ from nostr_client.codecs.keys import KeySigner
 from nostr_client.counters.engine.schema import MIGRATIONS
 from nostr_client.counters.ingest import IngestCounters, ingest_stream
 from nostr_client.counters.sqlite import SqliteCounterStore
-from nostr_client.store.migrate import create
+from nostr_client.store.file.migrate import create
 from nostr_client.store.sqlite import SqliteStore
 from tests.unit.counters.engine import Engine, counter, source
 

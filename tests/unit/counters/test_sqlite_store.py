@@ -14,7 +14,7 @@ from nostr_client.counters.engine.publish import publish
 from nostr_client.counters.engine.schema import MIGRATIONS
 from nostr_client.counters.sqlite import SqliteCounterStore, feed
 from nostr_client.errors import CounterError, InvalidInput, StoreError
-from nostr_client.store.database import Database
+from nostr_client.store.file.database import Database
 from tests.unit.counters.engine import counter, source
 
 if TYPE_CHECKING:

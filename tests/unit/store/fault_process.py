@@ -21,9 +21,9 @@ from nostr_client.counters.config import StreamConfig
 from nostr_client.counters.engine.schema import MIGRATIONS
 from nostr_client.counters.sqlite.store import SqliteCounterStore
 from nostr_client.errors import CounterError, StoreError
-from nostr_client.store import index_update
-from nostr_client.store.index import Index
-from nostr_client.store.index_update import ALIAS
+from nostr_client.store.index import update as index_update
+from nostr_client.store.index.keeper import Index
+from nostr_client.store.index.update import ALIAS
 from nostr_client.store.options import StoreOptions
 from nostr_client.store.sqlite import SqliteStore
 from tests.conformance.store_events import NOW, make

@@ -14,7 +14,7 @@ import pytest
 from nostr_client.codecs.filters import Filter
 from nostr_client.errors import StoreFull, StoreLocked
 from nostr_client.store.base import SaveStatus
-from nostr_client.store.connect import WriterLock
+from nostr_client.store.file.connect import WriterLock
 from nostr_client.store.options import StoreOptions
 from nostr_client.store.sqlite import SqliteStore
 from tests.conformance.store_events import NOW, make, pubkey

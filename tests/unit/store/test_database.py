@@ -23,8 +23,8 @@ from nostr_client.errors import (
     StoreFull,
     StoreLocked,
 )
-from nostr_client.store.database import MEMORY, Database
-from nostr_client.store.migrate import Schema
+from nostr_client.store.file.database import MEMORY, Database
+from nostr_client.store.file.migrate import Schema
 from nostr_client.store.options import StoreOptions
 from tests.rights import as_nobody
 
@@ -211,7 +211,7 @@ async def test_a_second_writer_is_told_the_holders_pid(tmp_path: Path) -> None:
 _HOLDER = """
 import sys
 from pathlib import Path
-from nostr_client.store.connect import WriterLock
+from nostr_client.store.file.connect import WriterLock
 lock = WriterLock(Path(sys.argv[1]))
 print("held", flush=True)
 sys.stdin.read()

@@ -16,7 +16,7 @@ from nostr_client.negentropy.reconcile import Initiator, Responder
 from nostr_client.negentropy.storage import seal_columns
 from nostr_client.store import fingerprint_tables
 from nostr_client.store.sqlite import SqliteStore
-from nostr_client.sync.items import KeptItems, LocalItems
+from nostr_client.sync.compare.items import KeptItems, LocalItems
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ from nostr_client.codecs.filters import Filter
 from nostr_client.errors import StoreCorrupt
 from nostr_client.store.base import SaveStatus
 from nostr_client.store.sqlite import SqliteStore
-from nostr_client.sync.jsonl import import_jsonl
+from nostr_client.sync.files.jsonl import import_jsonl
 from tests.conformance.store_events import NOW, exported, make, pubkey
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import pytest
 
 from nostr_client import hll
 from nostr_client.codecs.filters import Filter
-from nostr_client.store import index_update
-from nostr_client.store.index import Index
-from nostr_client.store.index_schema import ALIAS
+from nostr_client.store.index import update as index_update
+from nostr_client.store.index.keeper import Index
+from nostr_client.store.index.schema import ALIAS
 from nostr_client.store.sqlite import SqliteStore
 from tests.conformance.store_events import NOW, make
 
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from nostr_client.store.query.snapshot import Snapshot
+
     from nostr_client.codecs.keys import VerifiedEvent
-    from nostr_client.store.snapshot import Snapshot
 
 HOT = 4
 NOTE, OTHER = "ab" * 32, "cd" * 32

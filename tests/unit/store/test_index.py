@@ -14,9 +14,10 @@ from nostr_client import hll
 from nostr_client.codecs.filters import Filter
 from nostr_client.count.queries import CANONICAL
 from nostr_client.errors import StoreError
-from nostr_client.store import index_update, rows
-from nostr_client.store.index import Day, HotRow, Index, Zapped, stored_events
-from nostr_client.store.index_schema import DAY, TRACKED
+from nostr_client.store import rows
+from nostr_client.store.index import update as index_update
+from nostr_client.store.index.keeper import Day, HotRow, Index, Zapped, stored_events
+from nostr_client.store.index.schema import DAY, TRACKED
 from nostr_client.store.sqlite import SqliteStore
 from tests.conformance.store_events import NOW, make, pubkey
 from tests.zapping import invoice, zap_tags

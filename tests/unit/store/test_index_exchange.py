@@ -8,8 +8,8 @@ import pytest
 
 from nostr_client.codecs.filters import Filter
 from nostr_client.errors import StoreError
-from nostr_client.store.index import Day, Index
-from nostr_client.store.index_update import ALIAS
+from nostr_client.store.index.keeper import Day, Index
+from nostr_client.store.index.update import ALIAS
 from nostr_client.store.sqlite import SqliteStore
 from tests.conformance.store_events import NOW, make
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nostr_client.codecs.filters import Filter
-from nostr_client.store import index_update
-from nostr_client.store.index import Index
-from nostr_client.store.index_update import ALIAS
+from nostr_client.store.index import update as index_update
+from nostr_client.store.index.keeper import Index
+from nostr_client.store.index.update import ALIAS
 from nostr_client.store.sqlite import SqliteStore
 from tests.conformance.store_events import NOW, make
 from tests.unit.store.test_index import check, some

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nostr_client.errors import SchemaTooNew
-from nostr_client.store.migrate import RECORDS, VERSION, Schema, create, recorded
+from nostr_client.store.file.migrate import RECORDS, VERSION, Schema, create, recorded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nostr_client.codecs.filters import Filter
-from nostr_client.store.aggregate import held_kinds
-from nostr_client.store.migrate import create
+from nostr_client.store.file.migrate import create
+from nostr_client.store.query.aggregate import held_kinds
+from nostr_client.store.query.select import Statement, TimeBounds, access, select
 from nostr_client.store.schema import STORE
-from nostr_client.store.select import Statement, TimeBounds, access, select
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

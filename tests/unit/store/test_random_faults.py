@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from agent.maintenance.backup import back_up, restore
-from nostr_client.store import index_update
+from nostr_client.store.index import update as index_update
 from tests.faulting.truth import Truth
 from tests.unit.store.fault_process import HOT
 

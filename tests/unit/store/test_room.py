@@ -11,9 +11,9 @@ import pytest
 
 from nostr_client.codecs.filters import Filter
 from nostr_client.errors import StoreFull
-from nostr_client.store import disk_budget
-from nostr_client.store.disk_budget import FREE_SHARE, Space
-from nostr_client.store.index import Index
+from nostr_client.store.file import disk_budget
+from nostr_client.store.file.disk_budget import FREE_SHARE, Space
+from nostr_client.store.index.keeper import Index
 from nostr_client.store.options import StoreOptions
 from nostr_client.store.sqlite import SqliteStore
 from tests.conformance.store_events import NOW, make

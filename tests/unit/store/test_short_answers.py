@@ -14,10 +14,11 @@ from nostr_client.codecs.event import Event, nip01_order
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.keys import VerifiedEvent
 from nostr_client.errors import StoreCorrupt, StoreError
-from nostr_client.store import readers, select
-from nostr_client.store.json_answers import JsonCache
+from nostr_client.store.file import readers
+from nostr_client.store.query import select
+from nostr_client.store.query.json_answers import JsonCache
+from nostr_client.store.query.short_answers import MOST_BYTES, MOST_EVENTS, MOST_VALUES
 from nostr_client.store.rows import JsonEvent, TagHasher, encode_tags, read_event, read_json
-from nostr_client.store.short_answers import MOST_BYTES, MOST_EVENTS, MOST_VALUES
 from nostr_client.store.sqlite import SqliteStore
 from tests.turns import another_task
 

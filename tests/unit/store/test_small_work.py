@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nostr_client.errors import StoreError, StoreLocked
-from nostr_client.store.database import Database
-from nostr_client.store.migrate import Schema
+from nostr_client.store.file.database import Database
+from nostr_client.store.file.migrate import Schema
+from nostr_client.store.file.writer import HERE_LIMIT
 from nostr_client.store.options import StoreOptions
-from nostr_client.store.writer import HERE_LIMIT
 from tests.turns import another_task
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from nostr_client.store.sql.copy import (
 from nostr_client.store.sql.query import SqlReader
 from nostr_client.store.sql.views import VIEWS
 from nostr_client.store.sqlite import SqliteStore
-from nostr_client.sync.jsonl import import_jsonl
+from nostr_client.sync.files.jsonl import import_jsonl
 from tests.conformance.store_events import make
 from tests.conftest import shared_path
 

@@ -23,7 +23,7 @@ from nostr_client.counters.sqlite.store import SqliteCounterStore
 from nostr_client.store.sql.query import SqlReader
 from nostr_client.store.sql.views import VIEWS
 from nostr_client.store.sqlite import SqliteStore
-from nostr_client.sync.jsonl import import_jsonl
+from nostr_client.sync.files.jsonl import import_jsonl
 from nostr_client.watch import WATCHES, Point, Watch, WatchRepository
 from nostr_client.watch.points import put as put_points
 from tests.conformance.store_events import NOW, make

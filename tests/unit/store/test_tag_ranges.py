@@ -10,8 +10,8 @@ import pytest
 from nostr_client.codecs.event import Event
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.keys import VerifiedEvent
-from nostr_client.store import select
-from nostr_client.store.select import MANY_KINDS
+from nostr_client.store.query import select
+from nostr_client.store.query.select import MANY_KINDS
 from nostr_client.store.sqlite import SqliteStore
 
 START = 1_700_000_000

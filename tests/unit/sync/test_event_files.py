@@ -20,10 +20,10 @@ from nostr_client.codecs.event import parse_event
 from nostr_client.codecs.private_kinds import is_private
 from nostr_client.errors import InvalidEvent, InvalidInput
 from nostr_client.store.sqlite import SqliteStore
-from nostr_client.sync import event_files
-from nostr_client.sync.arrow_files import python_values
-from nostr_client.sync.event_files import form_of, opened, writer
-from nostr_client.sync.jsonl import import_jsonl
+from nostr_client.sync.files import event_files
+from nostr_client.sync.files.arrow_files import python_values
+from nostr_client.sync.files.event_files import form_of, opened, writer
+from nostr_client.sync.files.jsonl import import_jsonl
 from tests.conformance.store_events import make
 from tests.conftest import shared_path
 

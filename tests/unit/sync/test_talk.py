@@ -9,7 +9,7 @@ import pytest
 from nostr_client.codecs.messages import Closed, NegErr, NegMsg, Notice
 from nostr_client.negentropy.reconcile import Responder
 from nostr_client.negentropy.storage import PlainStorage
-from nostr_client.sync.initiator import (
+from nostr_client.sync.compare.initiator import (
     InitiatorSession,
     LearnedIds,
     Refusal,

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nostr_client.codecs.filters import Filter
-from nostr_client.sync.items import LocalItems, no_items, united
+from nostr_client.sync.compare.items import LocalItems, no_items, united
+from nostr_client.sync.compare.windows import SyncWindow, WindowSchedule, halve, plan, split_values
 from nostr_client.sync.options import SyncOptions
-from nostr_client.sync.windows import SyncWindow, WindowSchedule, halve, plan, split_values
 from tests.strategies import lists_up_to
 
 NOW = 2_000_000_000

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from nostr_client.count.figures import Figure, Within
 from nostr_client.errors import InvalidInput
-from nostr_client.store.migrate import create
+from nostr_client.store.file.migrate import create
 from nostr_client.watch import (
     LEVELS,
     WATCHES,

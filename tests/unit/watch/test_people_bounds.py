@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from nostr_client import count
-from nostr_client.cli import watch_people
+from nostr_client.cli.watch import people as watch_people
 from nostr_client.count.claims import CLAIMS
 from nostr_client.count.claims.changes import (
     CHANGES,

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from nostr_client import count
-from nostr_client.cli.watch_file import FileWatches
+from nostr_client.cli.watch.file import FileWatches
 from nostr_client.codecs.event import EventTemplate
 from nostr_client.codecs.keys import stored_event
 from nostr_client.count.claims import CLAIMS

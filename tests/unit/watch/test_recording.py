@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nostr_client.errors import StoreError
-from nostr_client.store.database import Database
+from nostr_client.store.file.database import Database
 from nostr_client.watch.recording import Recorder
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""`nostr-client count`: one number from many relays. Start with `command`."""
