@@ -36,7 +36,7 @@ def careless(event, context):
 @asynccontextmanager
 async def started(*args: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, Any]]:
     """The running command and what it printed; interrupted at the end."""
-    command = [*forks.command("agent"), "relay", "--listen", "127.0.0.1:0", "--json", *args]
+    command = [*forks.fresh("agent"), "relay", "--listen", "127.0.0.1:0", "--json", *args]
     process = await asyncio.create_subprocess_exec(
         *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
