@@ -120,6 +120,16 @@ def test_a_cap_of_a_few_events_shows_below_the_second_that_it_cuts(cap: int) -> 
     assert {event(NOW - 60 - 2 * cap + 1, 100 + 2 * cap - 1).id} <= set(walk.found)
 
 
+@pytest.mark.parametrize("cap", [2, 5, 9])
+def test_a_cap_of_a_few_events_that_showed_before_cuts_the_oldest_second_too(cap: int) -> None:
+    events = [*spread(3 * cap), *dense(cap + 3, NOW - 9_000)]
+    walk = walked(SimRelay(events, cap=cap))
+    assert NOW - 9_000 in walk.holes
+    assert not walk.complete
+    whole = walked(SimRelay([*spread(3 * cap), *dense(cap - 1, NOW - 9_000)], cap=cap))
+    assert whole.complete
+
+
 @pytest.mark.parametrize("lists", [{}, {"authors": ["ab" * 32, "cd" * 32]}])
 def test_a_second_that_a_few_events_fill_is_not_asked_in_parts(lists: dict[str, list[str]]) -> None:
     """A part that is cut would be as small as one that is whole."""
@@ -127,7 +137,7 @@ def test_a_second_that_a_few_events_fill_is_not_asked_in_parts(lists: dict[str, 
     walk: Walk[HeldEvent] = Walk([NOTES.replace(**lists)], 0, None)
     while (asked := walk.ask()) is not None:
         walk.take(*relay.answer(asked))
-    assert (len(walk.found), len(walk.holes)) == (20, 19)
+    assert (len(walk.found), len(walk.holes)) == (20, 20)
     assert relay.asked <= 41
 
 

@@ -12,8 +12,9 @@ second full page, one REQ for the newest events of the first page checks it.
 
 If a second may have more events than the relay sends at once, the pager reports the second and goes
 on below it. A last page of a few events, as large as every page before it, may be cut too: one REQ
-below its second shows whether the relay has older events. A page that is not ordered newest first
-ends the reading. `halving` then reads the relay.
+below its second shows whether the relay has older events. If a page of that size was cut before,
+the pager reports the second at once. A page that is not ordered newest first ends the reading.
+`halving` then reads the relay.
 """
 
 from __future__ import annotations
@@ -82,6 +83,7 @@ class Pager:
         self.exclusive = exclusive
         """Whether the relay leaves out events at the second of `until`."""
         self._below: int | None = None  # the second below which the last REQ looks
+        self._came = self._cut_at = 0  # frames of the last page; of a page that was surely cut
         self.dense: list[int] = []
         self.short: set[int] = set()
         self.stalled = ""
@@ -189,6 +191,9 @@ class Pager:
         oldest = inside[-1].created_at
         self._ordered = self._ordered or oldest < inside[0].created_at
         here = {one.id for one in inside if one.created_at == oldest}
+        if self._until is not None and oldest < self._until:
+            self._cut_at = max(self._cut_at, self._came)
+        self._came = sent.frames
         if self._until is None or oldest < self._until:
             self._step(oldest, here)
         elif oldest == self._until:
@@ -223,7 +228,10 @@ class Pager:
             self.dense.append(second)
             self._step(second - 1, set())
         elif not fresh and sent.may_be_cut(self._largest):
-            self._below = second
+            if 0 < self._cut_at <= sent.frames:
+                self._note_short(second)
+            else:
+                self._below = second
             self._step(second - 1, set())
         elif not fresh:
             self._ended = True
