@@ -138,13 +138,13 @@ def people(target: str, n: int) -> list[KeySigner]:
     return found
 
 
-async def moved(relays: list[str], token: str) -> list[float]:
+async def moved(relays: list[str], token: str, reactions: int) -> list[float]:
     """Seconds from a reaction, published to one relay of a watch, to the number in the API; one
     after the other."""
     took = []
     target = f"{0:064x}"
     async with RelayPool() as pool:
-        for n, one in enumerate(people(target, REACTIONS), 1):
+        for n, one in enumerate(people(target, reactions), 1):
             template = EventTemplate(
                 kind=7, content="+", tags=(("e", target),), created_at=int(time.time())
             )
@@ -160,8 +160,9 @@ def counts(n: int, text: str) -> bool:
     return bool(json.loads(text)["figure"]["value"] == n)
 
 
-async def measure(seconds: float) -> dict[str, float]:
-    """Start relays and an agent, wait until all is counted, then watch it do nothing."""
+async def measure(rest: float, seconds: float, reactions: int) -> dict[str, float]:
+    """Start relays and an agent, wait until all is counted and for a rest, then watch it do nothing
+    for some seconds, and count reactions."""
     async with AsyncExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         urls = []
@@ -180,12 +181,12 @@ async def measure(seconds: float) -> dict[str, float]:
             ready_s, ready_cpu = time.monotonic() - began, cpu(process.pid)
             token = (Path(folder) / "token").read_text().strip()
             await until("/v1/watches", all_counted, token, 1.0)
-            await asyncio.sleep(5)
+            await asyncio.sleep(rest)
             before, at = cpu(process.pid), time.monotonic()
             await asyncio.sleep(seconds)
             used = (cpu(process.pid) - before) / (time.monotonic() - at)
             memory = resident_mb(process.pid)
-            took = await moved(urls[:1], token)
+            took = await moved(urls[:1], token, reactions)
         finally:
             process.terminate()
             await process.wait()
@@ -206,7 +207,7 @@ def main() -> None:
     options = arguments(__doc__)
     report = Report("agent", options)
     if sys.platform == "linux":
-        found = asyncio.run(measure(6 if options.quick else 120))
+        found = asyncio.run(measure(*((0.5, 1, 2) if options.quick else (5, 120, REACTIONS))))
         report.figure("idle, cores", found["idle_core"], "", at_most=TARGET_CORE)
         report.figure("memory", found["memory_mb"], "MB", at_most=TARGET_MB)
         report.figure("start to /healthz", found["start_s"], "s", at_most=TARGET_START_S)

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from bench.sync_sides import Opened
     from nostr_client.negentropy.storage import Storage
 
-EVENTS, QUICK = 20_000, 1_000
+EVENTS, QUICK = 20_000, 200
 KEPT, KEPT_QUICK = 400_000, 5_000
 MISSING = 10_000
 ROUNDS = 3

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+SOON = {"NOSTR_TALLY_TEST_RECONNECT_S": "0.01"}
+"""A variable with which a forked program tries a relay that is away again at once, not in 1 s."""
+
+
 class Done(NamedTuple):
     """What a run left: exit code, stdout, stderr."""
 

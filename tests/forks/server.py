@@ -17,9 +17,13 @@ import warnings
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from nostr_client.options import ReconnectPolicy
+
 # What is imported ahead; without what a program may lack, and what starts threads.
 PACKAGES = ("nostr_client", "agent")
 LEFT_OUT = ("agent.reindex", "agent.commands.reindex")
+RECONNECT_S = "NOSTR_TALLY_TEST_RECONNECT_S"
+"""A variable: the first delay before a relay that is away is tried again, in seconds."""
 LIBRARIES = ("aiohttp", "numpy", "sqlite3", "ssl")
 
 
@@ -149,6 +153,8 @@ def _placed(asked: Asked, streams: list[int]) -> Asked:
     os.environb.clear()
     os.environb.update(asked.environ)
     time.tzset()
+    if first := os.environ.pop(RECONNECT_S, None):
+        ReconnectPolicy.__init__.__kwdefaults__["first"] = float(first)
     sys.argv = list(asked.argv)
     return asked
 

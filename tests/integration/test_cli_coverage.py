@@ -10,7 +10,7 @@ from nostr_client.codecs.keys import KeySigner
 from nostr_client.codecs.nip19 import PublicKey
 from tests.faulty_relay import FaultyRelay
 from tests.negrelay import SpeaksNeg
-from tests.running import nostr_client
+from tests.running import SOON, nostr_client
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,7 +39,14 @@ async def test_the_matrix_the_deleted_and_what_was_not_looked_at() -> None:
     other = FaultyRelay(events=[*NOTES[5:], NEW, DELETION])
     async with one, other:
         done = await nostr_client(
-            "coverage", NPUB, "-r", one.url, "--relays", f"{other.url},ws://127.0.0.1:9", "--json"
+            "coverage",
+            NPUB,
+            "-r",
+            one.url,
+            "--relays",
+            f"{other.url},ws://127.0.0.1:9",
+            "--json",
+            **SOON,
         )
         assert done.code == 0, done.err
         told = json.loads(done.out)
@@ -105,7 +112,7 @@ async def test_ids_that_a_relay_alone_names_and_does_not_send_are_said_apart() -
 
 
 async def test_no_relay_that_was_looked_at_is_exit_code_3() -> None:
-    done = await nostr_client("coverage", NPUB, "-r", "ws://127.0.0.1:9", "--kind", "1")
+    done = await nostr_client("coverage", NPUB, "-r", "ws://127.0.0.1:9", "--kind", "1", **SOON)
     assert done.code == 3
     assert "was not read to the end" in done.err
 

@@ -10,7 +10,7 @@ import pytest
 from nostr_client.store.sqlite import SqliteStore
 from tests.faulty_relay import FaultyRelay
 from tests.negrelay import SpeaksNeg
-from tests.running import nostr_client
+from tests.running import SOON, nostr_client
 from tests.syncing import held_ids, ids, note, notes, plain
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ async def test_a_table_by_default_and_the_exit_code_tells_what_is_left(path: Pat
     async with FaultyRelay(SpeaksNeg()) as server:
         run = await nostr_client(
             "sync", "run", "--store", str(path), "-r", server.url, "-r", "ws://127.0.0.1:9",
-            "--filter", '{"kinds":[1]}',
+            "--filter", '{"kinds":[1]}', **SOON,
         )  # fmt: skip
         assert run.code == 1
         assert "complete" in run.out
@@ -97,6 +97,7 @@ async def test_a_table_by_default_and_the_exit_code_tells_what_is_left(path: Pat
             "ws://127.0.0.1:9",
             "--filter",
             '{"kinds":[1]}',
+            **SOON,
         )
         assert alone.code == 3
 

@@ -361,6 +361,7 @@ async def test_the_mouse_points_and_opens(api: Served, agent: Recorded) -> None:
         assert tui.grid().key == "launch-reposts"
         await tui.pilot.click("#watches", offset=(5, 2), times=2)
         await tui.until(lambda: tui.app.page_name == "watch")
+        await tui.settled()
         assert tui.app.watched == "launch-reactions"
         await tui.pilot.click("Tabs", offset=(15, 0))
         await tui.until(lambda: tui.app.page_name == "relays")

@@ -18,13 +18,14 @@ from agent.specs import CoverageSpec
 from nostr_client.codecs.event import EventTemplate
 from nostr_client.codecs.keys import KeySigner
 from nostr_client.codecs.nip19 import PublicKey
+from nostr_client.options import ReconnectPolicy
 from nostr_client.store.file.database import Database
 from nostr_client.sync.coverage import history
 from nostr_client.sync.coverage_report import HeldKind, KnownKind, RelayCoverage
 from tests.agent.service.kit import Running, an_agent, config_text, eventually
 from tests.faulty_relay import FaultyRelay
 from tests.negrelay import Invents, SpeaksNeg
-from tests.running import nostr_client
+from tests.running import SOON, nostr_client
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,6 +77,14 @@ def alerts(path: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A relay that is away is tried again at once."""
+    defaults = ReconnectPolicy.__init__.__kwdefaults__
+    monkeypatch.setitem(defaults, "first", float(*SOON.values()))
+
+
+@pytest.mark.usefixtures("soon")
 async def test_an_agent_compares_and_sends_nothing_unless_told(tmp_path: Path) -> None:
     one = FaultyRelay(SpeaksNeg(), events=[*NOTES, PRIVATE])
     other = FaultyRelay(SpeaksNeg(), events=NOTES[:15])
@@ -130,6 +139,7 @@ async def test_a_repair_where_the_configuration_says_so_is_compared_again(tmp_pa
         assert other.verbs()["EVENT"] == 5
 
 
+@pytest.mark.usefixtures("soon")
 async def test_an_alert_comes_once_and_not_by_what_is_unknown(tmp_path: Path) -> None:
     full, short = FaultyRelay(SpeaksNeg(), events=NOTES), FaultyRelay(SpeaksNeg())
     out = tmp_path / "alerts"
@@ -205,6 +215,7 @@ async def test_an_event_that_may_not_be_moved_fires_no_alert(tmp_path: Path) -> 
         assert alerts(out)[0]["below"] == [{"relay": other.url, "share": 19 / 20}]
 
 
+@pytest.mark.usefixtures("soon")
 async def test_a_relay_that_is_away_looks_the_same_live_and_stored(tmp_path: Path) -> None:
     """One form for what is not known: `?`, never `0?`."""
     away = "ws://127.0.0.1:9"
@@ -213,7 +224,9 @@ async def test_a_relay_that_is_away_looks_the_same_live_and_stored(tmp_path: Pat
             await compared(agent)
         stored = await nostr_client("coverage", "--store", f"{tmp_path}/store.db")
         args = ("-k", "1", "-k", "4", "-r", one.url, "-r", away)
-        live = await nostr_client("coverage", NPUB, *args, "--store", f"{tmp_path}/store.db")
+        live = await nostr_client(
+            "coverage", NPUB, *args, "--store", f"{tmp_path}/store.db", **SOON
+        )
 
     def rows(text: str) -> list[list[str]]:
         return [line.split() for line in text.splitlines() if line.startswith("ws")]
