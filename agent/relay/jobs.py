@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 FILTERS_AT_ONCE = 4
-"""Most filters of a question that is answered without waiting: each takes a millisecond at most."""
+"""Most filters of a COUNT that is answered without waiting: each takes a millisecond at most."""
 
 COUNTS_REST_S = 0.1
 """Seconds after a COUNT that was too long to be answered at once: it took one to two milliseconds
@@ -177,7 +177,7 @@ async def _do(job: Job, core: RelayCore, connection: JobConnection) -> Sequence[
 def answer_at_once(job: Job, core: RelayCore, connection: JobConnection) -> Sequence[Output] | None:
     """The end of an answer that was found and sent without waiting; None: `perform` the job."""
     match job:
-        case FetchJob() if len(job.filters) <= FILTERS_AT_ONCE:
+        case FetchJob():
             return _fetch_at_once(job, core, connection)
         case CountJob() if len(job.filters) <= FILTERS_AT_ONCE:
             return _count_at_once(job, core, connection)

@@ -325,7 +325,9 @@ class ServerSession:
         refusal = refusal or self._filters_refusal(message.filters)
         if refusal:
             return self._refuse(message.query_id, refusal)
-        filters = tuple(f.replace(limit=None) for f in message.filters)
+        filters = message.filters
+        if any(f.limit is not None for f in filters):
+            filters = tuple(f.replace(limit=None) for f in filters)
         offset = shared_offset(filters) if self._options.hll else None
         return [CountJob(message.query_id, filters, self.viewer, offset)]
 

@@ -36,6 +36,9 @@ STEP_S: Final = 4e-8
 SLOW_S: Final = 0.02
 """Seconds of a read in the caller's thread from which the disk counts as slow, if it was used."""
 
+BLOCKS_S: Final = 0.1
+"""Seconds for which a count of the blocks read from the disk serves the reads that follow."""
+
 REST_S: Final = 1.0
 """Seconds after a slow read in which `look` reads nothing."""
 
@@ -65,6 +68,8 @@ class Readers:
         self._least_end = 0.0
         """When STEPS_HERE steps of the present read can be over, by the monotonic clock."""
         self._rests_until = 0.0
+        self._blocks = 0
+        self._blocks_until = 0.0
         self._free = list(conns)
         """The last one used is the next one, as its cache has the pages of the last read. There are
         as many as threads, so that a thread always finds one."""
@@ -105,9 +110,11 @@ class Readers:
 
         Returns None also if the caller must use `read` instead.
         """
-        start, blocks = monotonic(), _disk_reads()
+        start = monotonic()
         if start < self._rests_until:
             return None
+        if start >= self._blocks_until:
+            self._blocks, self._blocks_until = _disk_reads(), start + BLOCKS_S
         try:
             return self._run_here(work)
         except sqlite3.Error as error:
@@ -115,7 +122,7 @@ class Readers:
                 raise store_error(error) from error
             return None
         finally:
-            if monotonic() - start > SLOW_S and _disk_reads() != blocks:
+            if monotonic() - start > SLOW_S and _disk_reads() != self._blocks:
                 self._rests_until = monotonic() + REST_S
 
     def _run_here(self, work: Callable[[sqlite3.Connection], T]) -> T:

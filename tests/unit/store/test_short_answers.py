@@ -307,6 +307,21 @@ async def test_steps_of_several_statements_are_not_those_of_a_long_read(
         assert store.database.look(several) == 1_200
 
 
+async def test_reads_rest_after_one_that_waited_for_a_disk(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocks: list[int] = []
+    monkeypatch.setattr(readers, "SLOW_S", -1.0)
+    monkeypatch.setattr(readers, "REST_S", 3_600.0)
+    monkeypatch.setattr(readers, "_disk_reads", lambda: len(blocks))
+    look = store.database.look
+    for _ in range(3):  # slow without a disk: the machine is busy
+        assert look(lambda conn: counted(conn, 1)) == 1
+    assert look(lambda conn: blocks.append(1) or counted(conn, 1)) == 1
+    assert look(lambda conn: counted(conn, 1)) is None
+    assert await store.database.read(lambda conn: counted(conn, 1), small=True) == 1
+
+
 async def test_the_end_of_a_transaction_is_never_cut_short(store: SqliteStore) -> None:
     """SQLite adds up the steps of BEGIN and ROLLBACK over all their runs too."""
     for _ in range(15_000):
