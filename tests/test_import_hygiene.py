@@ -83,7 +83,7 @@ BUDGETS = [
     ("count --kind 1 -r RELAY --json", 180, NOT_FOR_A_COUNT),
     ("count reactions TARGET -r RELAY --json --store STORE", 307, frozenset({"rich"})),
     ("req --kind 1 -r RELAY", 175, NO_STORE),
-    ("sync run --kind 1 -r RELAY --store STORE --json", 335, frozenset({"rich"})),
+    ("sync run --kind 1 -r RELAY --store STORE --json", 333, frozenset({"rich"})),
 ]
 """Words of a command, the most modules beside those of aiohttp and of Python itself, and modules
 that the command does not need."""
