@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from bench.report import Report, arguments, peak_rss_mib
 from bench.watchrelays import START
 from nostr_client.cli.gc_tuning import prepare_for_long_runs
-from nostr_client.client import AT_ONCE, TOTAL
+from nostr_client.client.watches import AT_ONCE, TOTAL
 from nostr_client.count.asking import CountOptions
 from nostr_client.count.procedure import CountEngine
 from nostr_client.network.outbox import RelayChoice, choose_many

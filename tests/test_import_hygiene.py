@@ -81,9 +81,9 @@ NOT_FOR_A_COUNT = NO_STORE | {"rich", "platformdirs", "nostr_client.watch.engine
 BUDGETS = [
     ("count reactions TARGET -r RELAY --json", 180, NOT_FOR_A_COUNT),
     ("count --kind 1 -r RELAY --json", 180, NOT_FOR_A_COUNT),
-    ("count reactions TARGET -r RELAY --json --store STORE", 222, frozenset({"rich", "numpy"})),
+    ("count reactions TARGET -r RELAY --json --store STORE", 224, frozenset({"rich", "numpy"})),
     ("req --kind 1 -r RELAY", 175, NO_STORE),
-    ("sync run --kind 1 -r RELAY --store STORE --json", 330, frozenset({"rich"})),
+    ("sync run --kind 1 -r RELAY --store STORE --json", 333, frozenset({"rich"})),
 ]
 """Words of a command, the most modules beside those of aiohttp and of Python itself, and modules
 that the command does not need."""

@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, Literal, cast
 
 from agent.reindex.event_rows import ARCHIVE_COLUMNS, Rejects, archive_values, events_of
 from nostr_client.errors import InvalidInput, optional
-from nostr_client.new_file import new_file
+from nostr_client.paths import new_file
 from nostr_client.store.file.connect import create_private
 from nostr_client.store.index.schema import DAY
 from nostr_client.sync.files.jsonl import import_jsonl

@@ -30,7 +30,7 @@ from nostr_client.errors import (
     StoreError,
     StoreLocked,
 )
-from nostr_client.new_file import check_free, new_file, part_of
+from nostr_client.paths import check_free, new_file, part_of
 from nostr_client.store.base import DifferenceLog
 from nostr_client.store.file.connect import (
     WriterLock,

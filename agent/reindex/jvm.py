@@ -22,8 +22,7 @@ import platformdirs
 
 from nostr_client.errors import InvalidInput, NostrTallyError
 from nostr_client.errors.installing import install_command
-from nostr_client.new_file import new_file, remove
-from nostr_client.paths import NAME, user_path
+from nostr_client.paths import NAME, new_file, remove, user_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

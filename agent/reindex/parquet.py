@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from nostr_client.errors import MissingExtra, optional
-from nostr_client.new_file import remove, replaced_file
+from nostr_client.paths import remove, replaced_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

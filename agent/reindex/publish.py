@@ -11,7 +11,7 @@ from agent.reindex.inputs import open_store
 from agent.reindex.parquet import chunks
 from agent.reindex.tempdir import flush
 from nostr_client.errors import StoreCorrupt, StoreError
-from nostr_client.new_file import replaced_file
+from nostr_client.paths import replaced_file
 from nostr_client.store.file.connect import file_uri, make_private
 from nostr_client.store.file.faults import store_error
 from nostr_client.store.file.migrate import APPLICATION_ID

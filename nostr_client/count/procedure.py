@@ -14,7 +14,7 @@ import msgspec
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.count.asking import LEAST, CountOptions, CountRequest
 from nostr_client.count.beside import FirstRound, judge_beside
-from nostr_client.count.enough.earlier_questions import MONTH, MOST_QUESTIONS, EarlierQuestions
+from nostr_client.count.enough.bounds import MONTH, MOST_QUESTIONS, EarlierQuestions
 from nostr_client.count.judging import SharedIds
 from nostr_client.count.merge import CountUnit, TrustPolicy
 from nostr_client.count.merge.repeated import RepeatedMerges

@@ -26,7 +26,7 @@ from nostr_client.counters.config import StreamConfig
 from nostr_client.counters.engine.schema import MIGRATIONS as COUNTERS
 from nostr_client.counters.sqlite.store import SqliteCounterStore
 from nostr_client.errors import InvalidInput, StoreCorrupt, StoreError, StoreLocked
-from nostr_client.new_file import part_of
+from nostr_client.paths import part_of
 from nostr_client.store.file.connect import WriterLock, check_place
 from nostr_client.store.sqlite import SqliteStore
 from tests.agent.relay.kit import signed

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from nostr_client.errors import InvalidInput
-from nostr_client.new_file import new_file, replaced_file
+from nostr_client.paths import new_file, replaced_file
 
 ROOT = Path(__file__).parents[2]
 
 RENAMES = {
-    "nostr_client/new_file.py": "the one place",
+    "nostr_client/paths.py": "the one place",
     "nostr_client/assertions/card_key.py": "a key that is in use gets its second name",
     "agent/maintenance/backup.py": "a restore renames the store that it replaces",
     "agent/reindex/spark/storesource.py": "Spark's readers skip only names that begin with _",

@@ -181,9 +181,9 @@ class Run:
 
     async def _fill(self) -> None:
         await self.client._open_store()
-        assert self.client._events is not None
+        assert self.client._store.events is not None
         events = [stored_event(parse_event(made(item).text)) for item in self.world.local]
-        await self.client._events.save(events)
+        await self.client._store.events.save(events)
 
     def _check(self, i: int, result: CountResult, *, later: bool = False) -> None:
         self.results.append(result)
@@ -232,8 +232,8 @@ class Run:
     async def _local(self) -> list[Made]:
         """What the store holds of the question."""
         await self.client._open_store()
-        assert self.client._events is not None
-        events = await self.client._events.query(list(self.world.query.filters))
+        assert self.client._store.events is not None
+        events = await self.client._store.events.query(list(self.world.query.filters))
         return [one for event in events if (one := known(event.id)) is not None]
 
 

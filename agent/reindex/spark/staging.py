@@ -20,7 +20,7 @@ from pyspark.sql.utils import is_remote
 
 from agent.reindex import inputs
 from agent.reindex.reporter import INTERVAL_S
-from nostr_client.new_file import new_file, remove
+from nostr_client.paths import new_file, remove
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

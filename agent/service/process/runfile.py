@@ -11,8 +11,7 @@ import msgspec
 from agent.api.address import RunFile
 from agent.service.process.secrets import read_token_file, token_file
 from nostr_client.errors import StoreError, StoreLocked
-from nostr_client.new_file import replaced_file
-from nostr_client.paths import addresses_path
+from nostr_client.paths import addresses_path, replaced_file
 from nostr_client.store.file.connect import WriterLock
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from nostr_client.count.enough.bounds import FINEST, FINEST_BY_OTHERS, RelayPicker
-from nostr_client.count.enough.earlier_questions import LEAST_QUESTIONS
+from nostr_client.count.enough.bounds import FINEST, FINEST_BY_OTHERS, LEAST_QUESTIONS, RelayPicker
 from nostr_client.count.overlaps import sketch_of
 from nostr_client.count.remembering import merge_input
 from nostr_client.errors import InvalidInput

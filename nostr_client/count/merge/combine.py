@@ -1,17 +1,19 @@
-"""Combine claims into one merged number. A payment that several zap receipts claim counts once.
+"""Combine claims into one merged number, and explain how each was used.
 
-Any key can sign a receipt, and an invoice is public in each receipt. So a copy of a receipt under
-another key is another event, but not another payment.
+A payment that several zap receipts claim counts once. Any key can sign a receipt, and an invoice
+is public in each receipt. So a copy of a receipt under another key is another event, but not
+another payment.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from nostr_client.codecs.display import plural
-from nostr_client.count.merge.parts import parts_of
+from nostr_client.count.merge import sketches
 from nostr_client.count.merge.rules import (
     agreed,
     amount_figure,
@@ -21,7 +23,7 @@ from nostr_client.count.merge.rules import (
     events_figure,
     members_of,
 )
-from nostr_client.count.merge.values import Claim, CountUnit, Merged
+from nostr_client.count.merge.values import Claim, CountUnit, Merged, Part
 from nostr_client.count.merge.weighing import weigh
 from nostr_client.count.trust import TrustPolicy
 
@@ -68,7 +70,7 @@ def merge_claims(
         unit=unit,
         claims=tuple(w.claim.warned(LEFT_OUT) if w.left_out else w.claim for w in weighed),
         excluded=tuple(w.claim.relay for w in weighed if w.left_out),
-        parts=parts_of(weighed),
+        parts=_parts_of(weighed),
         corroborated=corroborated_figure(weighed),
         amount=amount_figure(weighed),
     )
@@ -112,3 +114,47 @@ def _without(claim: Claim, again: set[bytes]) -> Claim:
         claim, retracted=msgspec.structs.replace(claim.retracted, ids=ids)
     )
     return claim.warned(f"zaps: {number} of payments that other receipts claim: each counts once")
+
+
+def _parts_of(weighed: Sequence[TestedClaim]) -> tuple[Part, ...]:
+    """Return one part for each claim, in order."""
+    whole = sketches.estimate(
+        sketches.joined(*(w.registers for w in weighed if w.registers is not None))
+    )
+    return tuple(_part(one, whole) for one in weighed)
+
+
+def _part(weighed: TestedClaim, whole: float) -> Part:
+    return Part(
+        relay=weighed.claim.relay,
+        used=tuple(_used(weighed)),
+        share=_share(weighed, whole),
+        reasons=weighed.claim.warnings or _silent_reason(weighed),
+    )
+
+
+def _used(weighed: TestedClaim) -> list[str]:
+    claim = weighed.claim
+    if not claim.answered:
+        return []
+    used = ["events"] if claim.reading is not None else []
+    if weighed.listing is not None:
+        used.append("ids")
+    if claim.reading is None and weighed.registers is not None:
+        used.append("registers")
+    counted = claim.count is not None and weighed.count_counts and not claim.weak_zero
+    if claim.reading is None and claim.listing is None and counted:
+        used.append("count")
+    return used
+
+
+def _share(weighed: TestedClaim, whole: float) -> float | None:
+    if weighed.registers is None or not whole or math.isinf(whole):
+        return None
+    return round(min(sketches.estimate(weighed.registers) / whole, 1.0), 3)
+
+
+def _silent_reason(weighed: TestedClaim) -> tuple[str, ...]:
+    """Return a reason if nothing was used and no warning gives one."""
+    status = weighed.claim.status
+    return () if weighed.claim.answered else (f"no answer: {status}",)

@@ -21,8 +21,13 @@ from nostr_client.codecs.relay_url import normalize
 from nostr_client.errors import clip
 from nostr_client.network.outbox.choose import ChosenRelays, choose, choose_many
 from nostr_client.network.outbox.evidence import NO_EVIDENCE, TURN, rank
-from nostr_client.network.outbox.liveness import live_relays, live_request
-from nostr_client.network.outbox.relaylist import RELAY_LIST, RelayList, parse_relay_list
+from nostr_client.network.outbox.relaylist import (
+    RELAY_LIST,
+    RelayList,
+    live_relays,
+    live_request,
+    parse_relay_list,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

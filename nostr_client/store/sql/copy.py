@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from nostr_client.errors import InvalidInput, StoreError, StoreFull
-from nostr_client.new_file import check_free, new_file
+from nostr_client.paths import check_free, new_file
 from nostr_client.store.file.connect import create_private, file_uri
 from nostr_client.store.file.faults import store_error
 from nostr_client.store.file.migrate import APPLICATION_ID, check_current

@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
 import msgspec
 
 from nostr_client.errors import InvalidInput, optional
-from nostr_client.new_file import new_file
+from nostr_client.paths import new_file
 from nostr_client.store.event_lines import JoinedLines, parse_event_line, read_lines, unpacked
 from nostr_client.store.file.connect import create_private
 from nostr_client.store.sql.copy import count_back, read_back

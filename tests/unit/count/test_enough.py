@@ -8,8 +8,13 @@ import numpy as np
 import pytest
 
 from nostr_client import hll
-from nostr_client.count.enough.bounds import FINEST, RelayPicker
-from nostr_client.count.enough.earlier_questions import LEAST_QUESTIONS, EarlierQuestions, added
+from nostr_client.count.enough.bounds import (
+    FINEST,
+    LEAST_QUESTIONS,
+    EarlierQuestions,
+    RelayPicker,
+    added,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

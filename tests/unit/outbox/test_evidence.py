@@ -16,7 +16,7 @@ from nostr_client.codecs.nip19 import PublicKey
 from nostr_client.errors import InvalidIdentifier
 from nostr_client.network.outbox import RelayChoice, RelayEvidence, choose, choose_many, rank
 from nostr_client.network.outbox.evidence import confirmed_people
-from nostr_client.network.outbox.liveness import LIVE_FOR_S, live_relays, live_request
+from nostr_client.network.outbox.relaylist import LIVE_FOR_S, live_relays, live_request
 
 A, B, C, D, E, F = (f"wss://{x}.example.com" for x in "abcdef")
 OFFSET = 10

@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from nostr_client.store.query.snapshot import Snapshot
-
     from nostr_client.codecs.keys import VerifiedEvent
+    from nostr_client.store.query.snapshot import Snapshot
 
 HOT = 4
 NOTE, OTHER = "ab" * 32, "cd" * 32

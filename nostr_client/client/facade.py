@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import time
 from collections.abc import (
@@ -14,33 +13,30 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Self
 
 import msgspec
 
-from nostr_client.codecs.display import duration
-from nostr_client.codecs.filters import Filter
-from nostr_client.codecs.kinds import METADATA
+from nostr_client.client.storage import ClientStore
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.count.asking import CountOptions
 from nostr_client.count.merge import TrustPolicy
 from nostr_client.count.procedure import CountEngine
 from nostr_client.count.queries import Query, target_of
 from nostr_client.count.queries import query as make_query
-from nostr_client.errors import InvalidInput, NoRelays, NostrTallyError
+from nostr_client.errors import InvalidInput, NoRelays
 from nostr_client.network.outbox import PoolFetch, RelayFinder
 from nostr_client.network.pool import FetchResult, PublishResult, RelayPool
 from nostr_client.options import Options, ReadBudget
 from nostr_client.sync.direction import Direction
-from nostr_client.watch.definition import Watch
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from types import TracebackType
 
     from nostr_client.assertions.reading import Asserted
-    from nostr_client.codecs.event import Event
+    from nostr_client.codecs.filters import Filter
     from nostr_client.codecs.keys import KeySigner, Signer, VerifiedEvent
     from nostr_client.codecs.nip11 import RelayInfo
     from nostr_client.codecs.web_of_trust import Root, Web
@@ -51,31 +47,20 @@ if TYPE_CHECKING:
     from nostr_client.network.relay import Relay
     from nostr_client.network.subscription import Subscription
     from nostr_client.store.base import EventStore
-    from nostr_client.store.sqlite import SqliteStore
     from nostr_client.sync.coverage import Coverage, Look
     from nostr_client.sync.coverage.plan import CoveragePlan
     from nostr_client.sync.coverage.relays import CoverageRelays
     from nostr_client.sync.coverage.repair import RepairReport
-    from nostr_client.sync.memory import SyncMemory
     from nostr_client.sync.options import SyncOptions
     from nostr_client.sync.procedure import OnProgress, Question
     from nostr_client.sync.report import SyncReport
-    from nostr_client.sync.sent import RepairAttempts
+    from nostr_client.watch.definition import Watch
     from nostr_client.watch.engine import Engine
     from nostr_client.watch.repository import WatchRepository
     from nostr_client.watch.state import Merge, WatchSet
     from nostr_client.watch.watching import Watching
 
 RelayNames = str | Iterable[str]
-
-AT_ONCE = 8
-"""Questions of watches to one relay at once; its budget limits their rate."""
-
-TOTAL = 256
-"""The same over all relays."""
-
-WATCHED = "watched"
-"""Name of a watch that is only a question."""
 
 
 class NostrClient:
@@ -120,26 +105,20 @@ class NostrClient:
     ) -> None:
         self._options = _with_timeout(options or Options(), timeout)
         self._relays = _named(relays)
-        self._path = store if isinstance(store, (str, Path)) else None
-        book, self._events = _opened(store)
-        if keep_events and self._path is None and self._events is None:
+        self._store = ClientStore(store, now)
+        if keep_events and not self._store.takes_events:
             raise InvalidInput("to keep events, give a store of events: a path, or an EventStore")
         self._counting = CountOptions(
             timeouts=self._options.timeouts,
             budget=budget or ReadBudget(),
             read=read,
             keep=self._keep if keep_events else None,
-            stored=self._events,
+            stored=self._store.events,
         )
         self._counter = CountEngine(policy=trust, trusted=_named(trusted).keys(), now=now)
-        self._counter.book = book
-        self._owned: SqliteStore | None = None
-        self._owned_book: ClaimBook | None = None
-        self._memory: SyncMemory | None = None
-        self._sent: RepairAttempts | None = None
+        self._counter.book = self._store.book
         self._signer = signer
         self._now = now
-        self._opening = asyncio.Lock()
         self._closed = False
         self.pool = RelayPool(options=self._options, signer=signer, now=now)
         """The relays, for whatever this facade does not offer."""
@@ -150,8 +129,8 @@ class NostrClient:
             choice = dataclasses.replace(choice, connection=self._options.connection)
             fetch = PoolFetch(self.pool, choice, self._options.timeouts.group)
             self._finder = RelayFinder(fetch, choice, now=now)
-            if book is not None:
-                self._learn_from(book)
+            if self._store.book is not None:
+                self._learn_from(self._store.book)
         self._choice = choice
         self._wallets: Wallets | None = None
         self._watching: set[Watching] = set()
@@ -238,9 +217,9 @@ class NostrClient:
 
         me = None if self._signer is None else self._signer.pubkey
         root = read_root(within, me) if isinstance(within, str) else within
-        if self._events is None:
+        if self._store.events is None:
             raise InvalidInput(NO_LISTS)
-        return await stored_web(self._events, root)
+        return await stored_web(self._store.events, root)
 
     async def _verified(
         self, result: CountResult, relays: Sequence[Relay], options: CountOptions
@@ -262,7 +241,7 @@ class NostrClient:
             self._wallets = Wallets(
                 self.pool.transport(stranger=not local),
                 now=self._now,
-                database=None if self._owned is None else self._owned.database,
+                database=self._store.database,
                 local=local,
             )
         return self._wallets
@@ -289,28 +268,15 @@ class NostrClient:
         Raises InvalidInput for a bad query or an interval below `watch.SHORTEST`. Iterating raises
         the errors of `count`.
         """
-        changes = {
-            "relays": None if relays is None else tuple(_named(relays).values()),
-            "interval": None if interval is None else duration(interval),
-            "live": live,
-        }
-        asked: Query | None = None
-        if isinstance(query, Watch):
-            made = query
-        else:
-            asked = query if isinstance(query, Query) else make_query(query)
-            made = Watch(name=WATCHED, filters=tuple(one.to_dict() for one in asked.filters))
-        made = msgspec.structs.replace(
-            made, **{key: value for key, value in changes.items() if value is not None}
-        )
-        made.check()
-        if made.within and (self._events is None and self._path is None):
+        from nostr_client.client.watches import as_watch
+        from nostr_client.watch.watching import Watching
+
+        urls = None if relays is None else tuple(_named(relays).values())
+        made, questions = as_watch(query, urls, interval, live)
+        if made.within and not self._store.takes_events:
             from nostr_client.count.within import NO_LISTS
 
             raise InvalidInput(NO_LISTS)
-        questions = {} if asked is None else {made.name: asked}
-        from nostr_client.watch.watching import Watching
-
         watching = Watching(
             made, lambda merged: self.engine(merged, self.wanted([made], questions))
         )
@@ -335,48 +301,25 @@ class NostrClient:
           run stopped. If the repository is in the client's store, and the client reads events, the
           engine also stores the profiles of people whom the watches show.
         """
-        from nostr_client.count.claims import ClaimBook
-        from nostr_client.network.ingest import Ingest
-        from nostr_client.watch.clock import SystemClock
-        from nostr_client.watch.engine import Engine
-        from nostr_client.watch.naming import NameFinder
-        from nostr_client.watch.scheduler import LaneLimits
-        from nostr_client.watch.worker import LibraryLog, Worker
+        from nostr_client.client.watches import open_engine
 
         await self._open_store()
+        counter = self._counter if book is None else self._counter.with_book(book.claims)
         if book is not None:
-            counter = self._counter.with_book(book.claims)
             self._learn_from(book.claims)
-        else:
-            counter = self._counter
-            if counter.book is None:
-                counter.book = self._owned_book = await ClaimBook.open(":memory:")
-        worker = Worker(
-            SystemClock(self._now),
-            LibraryLog(),
-            LaneLimits(per_lane=AT_ONCE, total=TOTAL, catch_up=0.0),
-            fatal=(NostrTallyError,),
-        )
-        async with AsyncExitStack() as stack:
-            ingest = None
-            if self._events is not None:
-                making = Ingest(self._events, verifier=self.pool.verifier)
-                ingest = await stack.enter_async_context(making)
-            engine = Engine(
-                worker,
-                LibraryLog(),
-                self.pool,
-                counter,
-                self._counting,
-                merged,
-                history=None if book is None else book.database,
-                ingest=ingest,
-                resumes=book is not None,
-                spell=self.pool.spelling,
-            )
+        elif counter.book is None:
+            counter.book = await self._store.book_in_memory()
+        async with open_engine(
+            self.pool,
+            counter,
+            self._counting,
+            merged,
+            events=self._store.events,
+            book=book,
+            now=self._now,
+            keep=self._keep,
+        ) as engine:
             engine.wanted = wanted
-            if book is not None and getattr(self._events, "database", None) is book.database:
-                NameFinder(engine, book.database, self._keep)
             yield engine
 
     def wanted(self, watches: Iterable[Watch], questions: Mapping[str, Query] = {}) -> WatchSet:
@@ -471,33 +414,24 @@ class NostrClient:
 
     async def _keep(self, relay: str, events: Sequence[VerifiedEvent]) -> None:
         await self._open_store()
-        if self._events is not None:
-            await self._events.save(events)
+        if self._store.events is not None:
+            await self._store.events.save(events)
 
     async def _open_store(self) -> None:
         if self._closed:
             raise InvalidInput("this client was closed")
-        async with self._opening:
-            if self._path is not None and self._owned is None:
-                from nostr_client.count.claims import CLAIMS, ClaimBook
-                from nostr_client.count.wallets.rows import WALLETS
-                from nostr_client.store.sqlite import SqliteStore
-                from nostr_client.sync.sent import REPAIRS
-                from nostr_client.watch.repository import WATCHES
-
-                sets = [CLAIMS, WATCHES, WALLETS, REPAIRS]
-                self._owned = await SqliteStore.open(self._path, migrations=sets)
-                self._events = self._owned
-                self._counting = dataclasses.replace(self._counting, stored=self._owned)
-                self._counter.book = ClaimBook(self._owned.database)
-                self._learn_from(self._counter.book)
+        if await self._store.open():
+            self._counting = dataclasses.replace(self._counting, stored=self._store.events)
+            self._counter.book = self._store.book
+            if self._store.book is not None:
+                self._learn_from(self._store.book)
 
     def _learn_from(self, book: ClaimBook) -> None:
         """Order the relays of lists by what these claims show of them."""
         if self._finder is not None:
             from nostr_client.count.claims import StoredExperience
 
-            found = StoredExperience(book.database, self._events, self._now)
+            found = StoredExperience(book.database, self._store.events, self._now)
             self._finder.experience = found
 
     def subscribe(
@@ -550,19 +484,14 @@ class NostrClient:
         from nostr_client.network.profiles import PROFILES_S, newest_profiles
 
         await self._open_store()
-        found = await self._stored_profiles(people)
+        found = await self._store.profiles(people)
         missing = [one for one in people if one not in {event.pubkey for event in found}]
         chosen = self._chosen(relays) if relays or self._relays else []
         asked = [relay for _, relay in chosen]
         fresh = await newest_profiles(asked, missing, timeout or PROFILES_S)
-        if self._counting.keep is not None and self._events is not None and fresh:
-            await self._events.save(list(fresh.values()))
+        if self._counting.keep is not None and self._store.events is not None and fresh:
+            await self._store.events.save(list(fresh.values()))
         return names_of([*found, *(one.event for one in fresh.values())])
-
-    async def _stored_profiles(self, people: Sequence[str]) -> list[Event]:
-        if self._events is None or not people:
-            return []
-        return await self._events.query([Filter(kinds=[METADATA], authors=people)])
 
     async def publish(
         self,
@@ -621,8 +550,9 @@ class NostrClient:
         from nostr_client.sync.options import Mode
         from nostr_client.sync.procedure import Syncer
 
-        memory = await self._memory_of_syncs()
-        syncer = Syncer(self._events, options=options, memory=memory, now=self._now)
+        await self._open_store()
+        memory = self._store.syncs()
+        syncer = Syncer(self._store.events, options=options, memory=memory, now=self._now)
         mode = Mode(
             Direction(direction),
             dry_run=dry_run,
@@ -660,7 +590,7 @@ class NostrClient:
         from nostr_client.sync.mirror import mirror
         from nostr_client.sync.options import Mode
 
-        memory = await self._memory_of_syncs()
+        await self._open_store()
         relays = self._chosen([first, second])
         if len(relays) != 2:
             raise InvalidInput("a mirror needs two relays")
@@ -675,7 +605,7 @@ class NostrClient:
             ),
             options=options,
             on_progress=on_progress,
-            memory=memory,
+            memory=self._store.syncs(),
             now=self._now,
         )
 
@@ -728,29 +658,18 @@ class NostrClient:
 
     async def _coverages(self) -> CoverageRelays:
         from nostr_client.sync.coverage.relays import CoverageRelays
-        from nostr_client.sync.sent import LocalAttempts, StoredAttempts
 
-        memory = await self._memory_of_syncs()
-        if self._sent is None:
-            stored = self._owned
-            self._sent = LocalAttempts() if stored is None else StoredAttempts(stored.database)
+        await self._open_store()
         return CoverageRelays(
             self.pool,
-            memory,
-            self._sent,
-            store=self._events,
+            self._store.syncs(),
+            self._store.repairs(),
+            store=self._store.events,
             finder=self._finder,
             choice=self._choice,
             pubkey=None if self._signer is None else self._signer.pubkey,
             now=self._now,
         )
-
-    async def _memory_of_syncs(self) -> SyncMemory:
-        from nostr_client.sync.memory import memory_of
-
-        await self._open_store()
-        self._memory = self._memory or memory_of(self._events, self._now)
-        return self._memory
 
     async def relay_info(self, url: str) -> RelayInfo:
         """Return the NIP-11 document of a relay. Raises NetworkError or ProtocolError."""
@@ -777,9 +696,7 @@ class NostrClient:
                 await watching.close()
             await self.pool.close()
         finally:
-            for owned in (self._owned, self._owned_book):
-                if owned is not None:
-                    await owned.close()
+            await self._store.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -791,17 +708,6 @@ class NostrClient:
         trace: TracebackType | None,
     ) -> None:
         await self.close()
-
-
-def _opened(
-    store: EventStore | ClaimBook | str | Path | None,
-) -> tuple[ClaimBook | None, EventStore | None]:
-    """Return the open book or the open store, whichever was given."""
-    if store is None or isinstance(store, (str, Path)):
-        return None, None
-    from nostr_client.count.claims import ClaimBook
-
-    return (store, None) if isinstance(store, ClaimBook) else (None, store)
 
 
 def _named(relays: RelayNames) -> dict[str, str]:
