@@ -39,20 +39,22 @@ SCHEMA: Final = (
     " targets binary, others binary, tags string"
 )
 
-ARROW: Final = pa.schema(
-    [
-        ("seq", pa.int64()),
-        ("id", pa.binary()),
-        ("pubkey", pa.binary()),
-        ("created_at", pa.int64()),
-        ("kind", pa.int32()),
-        ("d", pa.string()),
-        ("exp", pa.int64()),
-        ("targets", pa.binary()),
-        ("others", pa.binary()),
-        ("tags", pa.string()),
-    ]
-)
+_TYPES: Final = {
+    "long": pa.int64(),
+    "int": pa.int32(),
+    "boolean": pa.bool_(),
+    "binary": pa.binary(),
+    "string": pa.string(),
+}
+
+
+def arrow(schema: str) -> pa.Schema:
+    """The Arrow form of a schema as Spark writes it, of the types of a rebuild."""
+    pairs = (one.split() for one in schema.split(", "))
+    return pa.schema([(name, _TYPES[kind]) for name, kind in pairs])
+
+
+ARROW: Final = arrow(SCHEMA)
 
 KEY: Final = 32
 """Bytes of an id or a pubkey."""

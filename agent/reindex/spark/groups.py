@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from agent.reindex.spark.columns import KEY, binary_array, decode_others
+from agent.reindex.spark.columns import KEY, arrow, binary_array, decode_others
 from nostr_client import hll
 from nostr_client.hll.registers import places
 
@@ -281,13 +281,6 @@ def rows(schema: pa.Schema, values: Sequence[Sequence[Any]]) -> pa.RecordBatch:
     found = list(zip(*values, strict=True)) or [() for _ in schema]
     arrays = [pa.array(column, field.type) for column, field in zip(found, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def arrow(schema: str) -> pa.Schema:
-    """The Arrow form of a schema of this module."""
-    types = {"long": pa.int64(), "int": pa.int32(), "binary": pa.binary(), "string": pa.string()}
-    pairs = (one.split() for one in schema.split(", "))
-    return pa.schema([(name, types[kind]) for name, kind in pairs])
 
 
 TAGS_ARROW: Final = arrow(TAGS)

@@ -12,8 +12,8 @@ import pyarrow as pa
 from pyspark.sql import functions as f
 
 from agent.reindex.parquet import LIMBS
-from agent.reindex.spark.columns import KEY
-from agent.reindex.spark.groups import arrow, data_of, matrix_of
+from agent.reindex.spark.columns import KEY, arrow
+from agent.reindex.spark.groups import data_of, matrix_of
 from nostr_client.store.index_schema import DAY
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from agent.reindex.inputs import open_store
 from agent.reindex.spark import groups
-from agent.reindex.spark.columns import ARROW, from_columns
+from agent.reindex.spark.columns import ARROW, arrow, from_columns
 from nostr_client.errors import StoreCorrupt
 from nostr_client.store.lookup import rows_in
 from nostr_client.store.tombstones import stored_tags
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 STAGED: Final = "events long, tags long"
 """What Spark gets of a range: what of it is staged."""
 
-STAGED_ARROW: Final = groups.arrow(STAGED)
+STAGED_ARROW: Final = arrow(STAGED)
 
 SCHEMAS: Final = {"events": ARROW, "tags": groups.TAGS_ARROW}
 """The tables that are staged of a range."""
