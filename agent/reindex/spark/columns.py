@@ -21,6 +21,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from agent.reindex.parquet import arrow
 from nostr_client.codecs import kinds
 from nostr_client.codecs.event import Event
 from nostr_client.codecs.zaps import claimed
@@ -38,21 +39,6 @@ SCHEMA: Final = (
     "seq long, id binary, pubkey binary, created_at long, kind int, d string, exp long,"
     " targets binary, others binary, tags string"
 )
-
-_TYPES: Final = {
-    "long": pa.int64(),
-    "int": pa.int32(),
-    "boolean": pa.bool_(),
-    "binary": pa.binary(),
-    "string": pa.string(),
-}
-
-
-def arrow(schema: str) -> pa.Schema:
-    """The Arrow form of a schema as Spark writes it, of the types of a rebuild."""
-    pairs = (one.split() for one in schema.split(", "))
-    return pa.schema([(name, _TYPES[kind]) for name, kind in pairs])
-
 
 ARROW: Final = arrow(SCHEMA)
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from agent.reindex.spark.columns import KEY, arrow, binary_array, decode_others
+from agent.reindex.parquet import SCHEMAS, arrow
+from agent.reindex.spark.columns import KEY, binary_array, decode_others
 from nostr_client import hll
 from nostr_client.hll.registers import places
 
@@ -32,10 +33,8 @@ TAKEN: Final = ["kind", "pubkey", "targets", "others"]
 TAGS: Final = "target binary, kind int, events int, authors binary"
 SPREAD: Final = "t long, part int, target binary, authors binary"
 GROUPS: Final = "t long, part int, n int, keys binary, counts binary, registers binary"
-HOT: Final = (
-    "t long, name string, value string, kind int, events long, authors long, registers binary"
-)
-PAIRS: Final = "t long, pubkey binary, n long"
+HOT: Final = SCHEMAS["hot"]
+PAIRS: Final = SCHEMAS["hot_author"]
 
 CHUNK: Final = 1_000_000
 """Events and pairs grouped in one step: about 150 bytes each of a worker's memory."""

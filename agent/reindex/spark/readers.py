@@ -19,8 +19,9 @@ from agent.reindex import event_rows, inputs
 from agent.reindex.event_rows import ARCHIVE_COLUMNS as COLUMNS
 from agent.reindex.event_rows import DAMAGED, KEPT_BYTES, Rejected, parquet_events, parse
 from agent.reindex.inputs import for_hadoop
+from agent.reindex.parquet import arrow
 from agent.reindex.spark import storesource
-from agent.reindex.spark.columns import SCHEMA, arrow, batch
+from agent.reindex.spark.columns import SCHEMA, batch
 from agent.reindex.spark.mentions import mentions
 from nostr_client.store.event_lines import LINE_LIMIT
 from nostr_client.store.tombstones import row_of

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from agent.reindex import inputs
+from agent.reindex.parquet import SCHEMAS
 from agent.reindex.single import ARCHIVED
 from agent.reindex.spark import groups, plan, readers, tombstones
 from agent.reindex.spark.columns import SCHEMA
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from agent.reindex.protocol import Job
     from agent.reindex.spark.archives import ArchiveReader
     from agent.reindex.spark.staging import Staging
-
-STATUS: Final = "status string, events long"
 
 _ALIVE: Final = f"status = '{SaveStatus.STORED.value}'"
 
@@ -158,7 +157,9 @@ class Stages:
         if self._mark is not None:
             living = self._staging.marks["events"].notes["living"]
             row = [(SaveStatus.STORED.value, living)] if living else []
-            self._staging.run("dead", {"status": lambda: self._spark.createDataFrame(row, STATUS)})
+            self._staging.run(
+                "dead", {"status": lambda: self._spark.createDataFrame(row, SCHEMAS["status"])}
+            )
             return
         settings, read = self._job.settings, self._staging.read
         self._staging.run(

@@ -21,8 +21,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from agent.reindex.inputs import open_store
+from agent.reindex.parquet import arrow
 from agent.reindex.spark import groups
-from agent.reindex.spark.columns import ARROW, arrow, from_columns
+from agent.reindex.spark.columns import ARROW, from_columns
 from nostr_client.errors import StoreCorrupt
 from nostr_client.store.lookup import rows_in
 from nostr_client.store.tombstones import stored_tags

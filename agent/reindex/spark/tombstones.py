@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from agent.reindex.spark.columns import arrow
+from agent.reindex.parquet import arrow
 from agent.reindex.spark.groups import rows as rows_of
 from agent.reindex.spark.queries import query
 from nostr_client.codecs import kinds
