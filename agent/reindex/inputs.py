@@ -26,7 +26,7 @@ from nostr_client.store.schema import HASH_KEY
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-PLAN: Final = 8
+PLAN: Final = 9
 """Raise it when a stage's tables change: what an older program staged is then not used."""
 
 Kind = Literal["store", "jsonl", "parquet"]
@@ -190,18 +190,40 @@ def fingerprint(
     `now` is no part of it: the work keeps its own. Where a file's change would not show, the name
     is a new one each time, with ONCE in front.
     """
-    parts = [str(PLAN), source.kind, *settings.urls, str(settings.hot)]
-    parts += [str(settings.verify), str(settings.strict)]
+    parts = [*_reading(source, settings), *settings.urls, str(settings.hot)]
     if mark is not None:
         parts += [*(str(Path(path).absolute()) for path in source.paths), repr(tuple(mark))]
         parts.append(hash_key(source.store).hex())
     else:
-        found = sorted(listed)
-        if not all(one.known for one in found) or (elsewhere(source) and not found):
+        found = identities(source, listed)
+        if found is None:
             return f"{ONCE}{secrets.token_hex(8)}"
-        parts += map(repr, found)
-        parts += map(_identity, files(source))
+        parts += found
+    return _hashed(parts)
+
+
+def reading(source: Input, settings: Settings) -> str:
+    """The name of what is read of archives, whichever files they have."""
+    return f"read-{_hashed(_reading(source, settings))}"
+
+
+def _reading(source: Input, settings: Settings) -> tuple[str, ...]:
+    return str(PLAN), source.kind, str(settings.verify), str(settings.strict)
+
+
+def _hashed(parts: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def identities(source: Input, listed: Iterable[Listed] = ()) -> dict[str, str] | None:
+    """The path of each file of archives by what would change with the file; None where a change
+    would not show. `listed` are the files elsewhere."""
+    found = sorted(listed)
+    if not all(one.known for one in found) or (elsewhere(source) and not found):
+        return None
+    return {repr(one): one.path for one in found} | {
+        _identity(file): str(file) for file in files(source)
+    }
 
 
 def _identity(file: Path) -> str:

@@ -13,25 +13,33 @@ from nostr_client.errors import MissingExtra, optional
 from nostr_client.paths import remove, replaced_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
 
+    Row = tuple[Any, ...]
 
-COLUMNS: Final[dict[str, tuple[str, ...]]] = {
-    "hot": ("t", "name", "value", "kind", "events", "authors", "registers"),
-    "hot_author": ("t", "pubkey", "n"),
-    "daily": ("day", "kind", "events", "authors"),
-    "daily_author": ("day", "kind", "pubkey", "n"),
-    "zap": ("name", "value", "receipts", "msats"),
-    "kinds": ("kind", "events"),
-    "fingerprint": ("day", "events", "sum"),
-    "status": ("status", "events"),
+LIMBS: Final = tuple(f"limb{n}" for n in range(8))
+"""A sum of ids in eight numbers of 32 bits, the lowest first."""
+
+SCHEMAS: Final = {
+    "hot": "t long, name string, value string, kind int, events long, authors long,"
+    " registers binary",
+    "hot_author": "t long, pubkey binary, n long",
+    "daily": "day long, kind int, events long, authors long",
+    "daily_author": "day long, kind int, pubkey binary, n long",
+    "zap": "name string, value string, receipts long, msats long",
+    "kinds": "kind int, events long",
+    "fingerprint": ", ".join(f"{name} long" for name in ("day", "events", *LIMBS)),
+    "status": "status string, events long",
+}
+"""The tables and their columns, as Spark writes a schema."""
+
+COLUMNS: Final = {
+    table: tuple(one.split()[0] for one in schema.split(", ")) for table, schema in SCHEMAS.items()
 }
 
 CHUNK: Final = 50_000
 """Rows of a table that are read or written at once."""
-
-LIMBS: Final = tuple(f"limb{n}" for n in range(8))
-"""A sum of ids in eight numbers of 32 bits, the lowest first."""
 
 MOST_MSATS: Final = 9 * 10**18
 """Where the sum of a target's zaps stops, as in the live index."""
@@ -51,17 +59,23 @@ class Tables(Protocol):
         ...
 
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
-
-    Row = tuple[Any, ...]
-
 DONE: Final = "_SUCCESS"
 """What is written last into a table's folder, as by Spark."""
 
-_WIDE: Final = frozenset({"pubkey", "registers"})
-_TEXT: Final = frozenset({"name", "value", "status"})
+
+def arrow(schema: str) -> Any:
+    """The Arrow form of a schema as Spark writes it. Raises MissingExtra."""
+    with optional("writing tables as Parquet"):
+        import pyarrow as pa
+    types = {
+        "long": pa.int64(),
+        "int": pa.int32(),
+        "boolean": pa.bool_(),
+        "binary": pa.binary(),
+        "string": pa.string(),
+    }
+    pairs = (one.split() for one in schema.split(", "))
+    return pa.schema([(name, types[kind]) for name, kind in pairs])
 
 
 def write_tables(tables: Tables, out: Path, about: Mapping[str, int]) -> str | None:
@@ -80,12 +94,13 @@ def write_tables(tables: Tables, out: Path, about: Mapping[str, int]) -> str | N
 
 
 def _write(tables: Tables, folder: Path, about: Mapping[str, int]) -> None:
-    for table, columns in COLUMNS.items():
+    for table, schema in SCHEMAS.items():
         rows = tables.rows(table)
         if table == "fingerprint":
-            columns, rows = (*columns[:-1], *LIMBS), map(_limbs, rows)
-        _write_table(folder / table, columns, rows)
-    _write_table(folder / "about", tuple(about), iter([tuple(about.values())]))
+            rows = map(_limbs, rows)
+        _write_table(folder / table, arrow(schema), rows)
+    facts = arrow(", ".join(f"{name} long" for name in about))
+    _write_table(folder / "about", facts, iter([tuple(about.values())]))
 
 
 def _limbs(row: Row) -> Row:
@@ -94,11 +109,10 @@ def _limbs(row: Row) -> Row:
     return (day, events, *(int.from_bytes(limb, "little") for limb in limbs))
 
 
-def _write_table(folder: Path, columns: tuple[str, ...], rows: Iterable[Row]) -> None:
-    with optional("writing tables as Parquet"):
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    schema = pa.schema([(name, _type(pa, name)) for name in columns])
+def _write_table(folder: Path, schema: Any, rows: Iterable[Row]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     folder.mkdir(parents=True)
     file = folder / "part-00000.zstd.parquet"
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
@@ -107,11 +121,3 @@ def _write_table(folder: Path, columns: tuple[str, ...], rows: Iterable[Row]) ->
             arrays = [pa.array(v, one.type) for v, one in zip(values, schema, strict=True)]
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
     (folder / DONE).touch()
-
-
-def _type(arrow: Any, column: str) -> Any:
-    if column in _WIDE:
-        return arrow.binary()
-    if column in _TEXT:
-        return arrow.string()
-    return arrow.int32() if column == "kind" else arrow.int64()

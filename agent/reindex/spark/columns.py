@@ -21,6 +21,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from agent.reindex.parquet import arrow
 from nostr_client.codecs import kinds
 from nostr_client.codecs.event import Event
 from nostr_client.codecs.zaps import claimed
@@ -39,20 +40,7 @@ SCHEMA: Final = (
     " targets binary, others binary, tags string"
 )
 
-ARROW: Final = pa.schema(
-    [
-        ("seq", pa.int64()),
-        ("id", pa.binary()),
-        ("pubkey", pa.binary()),
-        ("created_at", pa.int64()),
-        ("kind", pa.int32()),
-        ("d", pa.string()),
-        ("exp", pa.int64()),
-        ("targets", pa.binary()),
-        ("others", pa.binary()),
-        ("tags", pa.string()),
-    ]
-)
+ARROW: Final = arrow(SCHEMA)
 
 KEY: Final = 32
 """Bytes of an id or a pubkey."""

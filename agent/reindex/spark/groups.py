@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
+from agent.reindex.parquet import SCHEMAS, arrow
 from agent.reindex.spark.columns import KEY, binary_array, decode_others
 from nostr_client import hll
 from nostr_client.hll.registers import places
@@ -32,10 +33,8 @@ TAKEN: Final = ["kind", "pubkey", "targets", "others"]
 TAGS: Final = "target binary, kind int, events int, authors binary"
 SPREAD: Final = "t long, part int, target binary, authors binary"
 GROUPS: Final = "t long, part int, n int, keys binary, counts binary, registers binary"
-HOT: Final = (
-    "t long, name string, value string, kind int, events long, authors long, registers binary"
-)
-PAIRS: Final = "t long, pubkey binary, n long"
+HOT: Final = SCHEMAS["hot"]
+PAIRS: Final = SCHEMAS["hot_author"]
 
 CHUNK: Final = 1_000_000
 """Events and pairs grouped in one step: about 150 bytes each of a worker's memory."""
@@ -281,13 +280,6 @@ def rows(schema: pa.Schema, values: Sequence[Sequence[Any]]) -> pa.RecordBatch:
     found = list(zip(*values, strict=True)) or [() for _ in schema]
     arrays = [pa.array(column, field.type) for column, field in zip(found, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def arrow(schema: str) -> pa.Schema:
-    """The Arrow form of a schema of this module."""
-    types = {"long": pa.int64(), "int": pa.int32(), "binary": pa.binary(), "string": pa.string()}
-    pairs = (one.split() for one in schema.split(", "))
-    return pa.schema([(name, types[kind]) for name, kind in pairs])
 
 
 TAGS_ARROW: Final = arrow(TAGS)

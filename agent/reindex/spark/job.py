@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
+from pyspark.sql import Observation
+from pyspark.sql import functions as f
 
 from agent.reindex import inputs, jvm
 from agent.reindex.protocol import STAGES, Built
 from agent.reindex.single import about, check_built
 from agent.reindex.spark import catalog, plan
-from agent.reindex.spark.analysis import write_table
+from agent.reindex.spark.archives import ArchiveReader
 from agent.reindex.spark.ending import childless, closed
 from agent.reindex.spark.publishing import IndexPublisher
 from agent.reindex.spark.readers import listed
@@ -28,11 +30,10 @@ from agent.reindex.spark.training import start_training
 from agent.reindex.tempdir import scratch
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from agent.reindex.protocol import Job
     from agent.reindex.reporter import Reporter
-    from nostr_client.store.index.schema import IndexedState
 
 TABLES: Final = "tables"
 """The stage that writes the tables of archives as Parquet; it is made again by each run."""
@@ -83,11 +84,15 @@ def rebuild(spark: SparkSession, job: Job, reporter: Reporter, start: float | No
         catalog.check_kept(spark, job.catalog)
     before = inputs.mark_of(job.source.store) if job.source.kind == "store" else None
     try:
-        name = inputs.fingerprint(job.source, job.settings, before, listed(spark, job.source))
+        files = listed(spark, job.source)
+        name = inputs.fingerprint(job.source, job.settings, before, files)
         staging = Staging(spark, f"{job.work}/{name}", reporter)
         try:
             job = _judged(job, staging, reporter)
-            stages = Stages(spark, staging, job, before)
+            archive = (
+                _archive(spark, job, staging, name, files, reporter) if before is None else None
+            )
+            stages = Stages(spark, staging, job, before, archive)
             fields, path = _run(spark, staging, stages, job, name, reporter)
         finally:
             if name.startswith(inputs.ONCE):
@@ -98,6 +103,21 @@ def rebuild(spark: SparkSession, job: Job, reporter: Reporter, start: float | No
         check_built(job, path, reporter)
     seconds = round(time.monotonic() - start, 3)
     reporter.send(Built(**fields, path="" if path is None else str(path), seconds=seconds))
+
+
+def _archive(
+    spark: SparkSession,
+    job: Job,
+    staging: Staging,
+    name: str,
+    files: list[inputs.Listed],
+    reporter: Reporter,
+) -> ArchiveReader:
+    """The reader of archives, whose rows are there for other runs unless this is the only one."""
+    if not name.startswith(inputs.ONCE):
+        place = inputs.reading(job.source, job.settings)
+        staging = Staging(spark, f"{job.work}/{place}", reporter)
+    return ArchiveReader(spark, staging, job, files, reporter)
 
 
 def _judged(job: Job, staging: Staging, reporter: Reporter) -> Job:
@@ -123,15 +143,15 @@ def _run(
         stages.run()
         more = _write_tables(spark, staging, stages, job, reporter)
         with reporter.stage("publish"):
-            return _fields(staging, job, name, stages.mark(), more), None
+            return _fields(staging, stages, name, more), None
     with IndexPublisher(job, name, f"{job.work}/{name}", stages.mark, reporter) as index:
         staging.on_table = index.staged
         stages.run()
         more = {}
-        if job.source.kind != "store":
+        if stages.archive is not None:
             more = _write_tables(spark, staging, stages, job, reporter)
         with reporter.stage("publish", with_aside=True) as count:
-            fields = _fields(staging, job, name, stages.mark(), more)
+            fields = _fields(staging, stages, name, more)
             done = index.finish()
             count(sum(done.rows.values()))
     return fields, done.path
@@ -151,10 +171,10 @@ def _write_tables(
         details.limit(0).write.mode("overwrite").parquet(f"{out}/tables/about")
         _copy_tables(staging, out)
         rows = {
-            name: write_table(f"{out}/tables/{name}", table)
+            name: _write_table(f"{out}/tables/{name}", table)
             for name, table in stages.tables().items()
         }
-        staging.read("events", "rejects").write.mode("overwrite").parquet(f"{out}/rejects")
+        stages.rejects().write.mode("overwrite").parquet(f"{out}/rejects")
         details.write.mode("overwrite").parquet(f"{out}/tables/about")
         if job.catalog:
             names = (*PLACES, *rows, "about")
@@ -172,9 +192,16 @@ def _copy_tables(staging: Staging, out: str) -> None:
         rows.write.mode("overwrite").option("compression", "zstd").parquet(f"{out}/tables/{table}")
 
 
-def _fields(
-    staging: Staging, job: Job, name: str, mark: IndexedState, more: dict[str, int]
-) -> dict[str, Any]:
+def _write_table(path: str, table: DataFrame) -> int:
+    """Write a table to a folder; return its rows."""
+    counted = Observation()
+    rows = table.observe(counted, f.count(f.lit(1)).alias("rows"))
+    writer = rows.write.mode("overwrite")
+    writer.options(compression="zstd", **{"parquet.enable.dictionary": "true"}).parquet(path)
+    return int(counted.get["rows"])
+
+
+def _fields(staging: Staging, stages: Stages, name: str, more: dict[str, int]) -> dict[str, Any]:
     """The fields of `Built` except the path of the index and the seconds; `more` are the rows of
     further tables."""
     rows = {
@@ -183,25 +210,23 @@ def _fields(
         if table != "status"
     }
     statuses = {row[0]: row[1] for row in staging.read("dead", "status").collect()}
+    apart = _of_archive(staging, stages.archive)
+    mark = stages.mark()
     return {
         "fingerprint": name,
         "next_seq": mark.next_seq,
         "removals": mark.removals,
         "rows": rows | more,
-        "statuses": statuses | _duplicates(staging, job),
-        "rejects": _reasons(staging, job),
+        "statuses": statuses | apart["statuses"],
+        "rejects": apart["rejects"],
     }
 
 
-def _duplicates(staging: Staging, job: Job) -> dict[str, int]:
-    if job.source.kind == "store":
-        return {}
-    rows = staging.marks["events"].rows
-    return {"duplicate": rows["read"] - rows["rejects"] - staging.marks["dead"].rows["judged"]}
-
-
-def _reasons(staging: Staging, job: Job) -> dict[str, int]:
-    if job.source.kind == "store":
-        return {}
-    counted = staging.read("events", "rejects").groupBy("reason").count()
-    return {row[0]: row[1] for row in counted.orderBy("count", ascending=False).limit(20).collect()}
+def _of_archive(staging: Staging, archive: ArchiveReader | None) -> dict[str, dict[str, int]]:
+    """What only archives have: events that came again, and the most frequent reasons."""
+    if archive is None:
+        return {"statuses": {}, "rejects": {}}
+    again = archive.read - archive.rejected - staging.marks["dead"].rows["judged"]
+    counted = archive.rejects().groupBy("reason").count().orderBy("count", ascending=False)
+    reasons = {row[0]: row[1] for row in counted.limit(20).collect()}
+    return {"statuses": {"duplicate": again}, "rejects": reasons}

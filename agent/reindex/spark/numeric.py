@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import functions as f
 
-from agent.reindex.parquet import LIMBS
+from agent.reindex.parquet import LIMBS, SCHEMAS, arrow
 from agent.reindex.spark.columns import KEY
-from agent.reindex.spark.groups import arrow, data_of, matrix_of
+from agent.reindex.spark.groups import data_of, matrix_of
 from nostr_client.store.index.schema import DAY
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 TAKEN: Final = ["created_at", "id"]
 """The columns of events that are summed."""
 
-SUMS: Final = ", ".join(f"{name} long" for name in ("day", "events", *LIMBS))
+SUMS: Final = SCHEMAS["fingerprint"]
 SUMS_ARROW: Final = arrow(SUMS)
 
 

@@ -19,8 +19,9 @@ from agent.reindex import event_rows, inputs
 from agent.reindex.event_rows import ARCHIVE_COLUMNS as COLUMNS
 from agent.reindex.event_rows import DAMAGED, KEPT_BYTES, Rejected, parquet_events, parse
 from agent.reindex.inputs import for_hadoop
+from agent.reindex.parquet import arrow
 from agent.reindex.spark import storesource
-from agent.reindex.spark.columns import ARROW, SCHEMA, batch
+from agent.reindex.spark.columns import SCHEMA, batch
 from agent.reindex.spark.mentions import mentions
 from nostr_client.store.event_lines import LINE_LIMIT
 from nostr_client.store.tombstones import row_of
@@ -43,14 +44,7 @@ READ: Final = (
 """The input schema, and what the tables for analysts read (`mentions`); the relay that had the
 event, where that is known; for a line that is not an event the reason, and how the line begins."""
 
-_MORE: Final = (
-    pa.field("mentions", pa.string()),
-    pa.field("is_reply", pa.bool_()),
-    pa.field("relay", pa.string()),
-    pa.field("reason", pa.string()),
-    pa.field("line", pa.binary()),
-)
-_ARROW: Final = pa.schema([*ARROW, *_MORE])
+_ARROW: Final = arrow(READ)
 
 LOST: Final = "reason string, line binary"
 

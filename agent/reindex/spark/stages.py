@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from contextlib import closing
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
-from pyspark.sql import functions as f
+from typing import TYPE_CHECKING, Any, Final
 
 from agent.reindex import inputs
+from agent.reindex.parquet import SCHEMAS
 from agent.reindex.single import ARCHIVED
-from agent.reindex.spark import analysis, groups, mentions, plan, readers, relays, tombstones
+from agent.reindex.spark import groups, plan, readers, tombstones
 from agent.reindex.spark.columns import SCHEMA
 from agent.reindex.spark.numeric import fingerprints
+from agent.reindex.spark.queries import ANALYSTS, query
 from nostr_client.codecs import kinds
 from nostr_client.store import digest
 from nostr_client.store.base import SaveStatus
@@ -24,29 +23,33 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from agent.reindex.protocol import Job
+    from agent.reindex.spark.archives import ArchiveReader
     from agent.reindex.spark.staging import Staging
-
-STATUS: Final = "status string, events long"
 
 _ALIVE: Final = f"status = '{SaveStatus.STORED.value}'"
 
-_VALID: Final = f"'{SaveStatus.STORED.value}', '{SaveStatus.SUPERSEDED.value}'"
-_FOLLOW_LISTS: Final = f"kind = {kinds.CONTACTS} AND status IN ({_VALID})"
+_LISTS: Final = f"kind = {kinds.CONTACTS}"
 
 MENTIONS: Final = "mentions"
 """The stage of archives that follows the others, and makes what their further tables share."""
 
 
 class Stages:
-    """One job's stages. `mark`: how far its store was; None for archives."""
+    """One job's stages. Of a store, `mark` is how far it was; of archives, `archive` reads them."""
 
     def __init__(
-        self, spark: SparkSession, staging: Staging, job: Job, mark: IndexedState | None
+        self,
+        spark: SparkSession,
+        staging: Staging,
+        job: Job,
+        mark: IndexedState | None,
+        archive: ArchiveReader | None,
     ) -> None:
         self._spark = spark
         self._staging = staging
         self._job = job
         self._mark = mark
+        self.archive = archive
 
     def mark(self) -> IndexedState:
         """How far the store was that was read, once the first stage is done."""
@@ -65,67 +68,59 @@ class Stages:
         run(
             "daily",
             {
-                "authors": lambda: plan.daily_authors(self._living()),
-                "daily": lambda: plan.daily(read("daily", "authors")),
+                "authors": lambda: self._query("daily_authors", living=self._living()),
+                "daily": lambda: self._query("daily", authors=read("daily", "authors")),
             },
         )
         run(
             "counters",
             {
-                "zap": lambda: plan.zaps(self._living()),
-                "kinds": lambda: plan.kinds_table(read("daily", "daily")),
+                "zap": lambda: self._query("zap", living=self._living()),
+                "kinds": lambda: self._query("kinds", daily=read("daily", "daily")),
             },
         )
         run("fingerprints", {"sums": lambda: fingerprints(self._living())})
         if self._mark is None:
             self._mentions()
 
+    def _query(self, name: str, **given: Any) -> DataFrame:
+        return query(self._spark, name, **given)
+
     def _mentions(self) -> None:
         """Archives: what public events say of each target, and by whom they are."""
-        self._staging.run(
-            MENTIONS,
-            {
-                "mentioned": lambda: mentions.mentioned(self._public()),
-                "identifiers": lambda: mentions.identifiers(self._public()),
-                "authors": lambda: mentions.authors(self._public()),
-                "relay_sets": lambda: relays.relay_sets(self._archived(), self._public()),
-            },
-        )
+        public = self._public()
+        given = {"public": public, "said": self._query("said", public=public)}
+        given["copies"] = self._reader().copies()
+        names = ("mentioned", "identifiers", "people", "relay_sets")
+        self._staging.run(MENTIONS, {name: partial(self._query, name, **given) for name in names})
 
     def tables(self) -> dict[str, DataFrame]:
-        """The tables for analysts, as analysis.TABLES; call it once `run` has ended."""
-        public, read = self._public(), self._staging.read
-        mentioned, authors = read(MENTIONS, "mentioned"), read(MENTIONS, "authors")
-        identifiers, sets = read(MENTIONS, "identifiers"), read(MENTIONS, "relay_sets")
-        found = analysis.of_mentions(mentioned) | {
-            "daily_actives": analysis.actives(public, "day"),
-            "weekly_actives": analysis.actives(public, "week"),
-            "authors": analysis.seen(authors),
-            "follows": analysis.follows(self._follow_lists()),
-            "zaps": analysis.zaps(public),
-            "relays": relays.coverage(sets),
-            "relay_overlap": relays.overlap(sets),
-            "assertions": analysis.assertions(
-                public, authors, mentioned, identifiers, self._job.settings.now
-            ),
+        """The tables for analysts; call it once `run` has ended."""
+        read = self._staging.read
+        given = {
+            name: read(MENTIONS, name)
+            for name in ("mentioned", "identifiers", "people", "relay_sets")
         }
-        return {name: found[name].to(schema) for name, schema in analysis.schemas().items()}
+        given |= {name: self._marked(name, _LISTS) for name in ("lists", "only_lists")}
+        given |= {"public": self._public(), "tags": read("tags", "tags")}
+        now = self._job.settings.now
+        return {name: self._query(name, **given, now=now) for name in ANALYSTS}
 
     def _public(self) -> DataFrame:
         """The living events of archives that are not private."""
-        return self._living().where("mentions IS NOT NULL")
+        return self._query("public", living=self._living())
 
-    def _follow_lists(self) -> DataFrame:
-        """All versions of follow lists that were valid until a newer one came."""
-        lists = plan.living(self._archived(), self._staging.read("dead", "lists"))
-        return lists.where(f.col("kind") == kinds.CONTACTS)
+    def _marked(self, bits: str, which: str = "true") -> DataFrame:
+        """The events of archives that a table of bitmaps marks."""
+        rows, bitmaps = self._archived().where(which), self._staging.read("dead", bits)
+        return self._query("marked", rows=rows, bits=bitmaps)
 
     def _events(self) -> None:
-        if self._mark is None:
-            self._archives()
-            return
-        start = self._mark
-        self._staging.written("events", {"events": SCHEMA}, lambda: self._from_store(start))
+        if self.archive is not None:
+            self.archive.run()
+        elif self._mark is not None:
+            start = self._mark
+            self._staging.written("events", {"events": SCHEMA}, lambda: self._from_store(start))
 
     def _from_store(self, start: IndexedState) -> tuple[dict[str, int], dict[str, int]]:
         """The stage `events` of a store, which makes the table of the stage `tags` on its way."""
@@ -157,40 +152,14 @@ class Stages:
         here.write.mode("overwrite").parquet(self._staging.path("events", "here"))
         return read, len(seqs)
 
-    def _archives(self) -> None:
-        """Read all files; where one is damaged, without the damaged ones, unless that is strict.
-
-        They are looked for only then: it means to unpack every packed file once more.
-        """
-        source = self._job.source
-        try:
-            self._read(source, [])
-        except (PySparkException, Py4JError) as error:
-            if self._job.settings.strict or readers.DAMAGED_FILE not in str(error):
-                raise
-            remote = [one.path for one in readers.listed(self._spark, source)]
-            damaged = readers.damaged_files(self._spark, source, remote)
-            if not damaged:
-                raise
-            self._read(inputs.without(source, damaged, remote), damaged)
-
-    def _read(self, source: inputs.Input, damaged: list[str]) -> None:
-        verify = self._job.settings.verify
-        self._staging.run(
-            "events",
-            {
-                "read": lambda: readers.archives(self._spark, source, damaged, verify=verify),
-                "rejects": lambda: readers.rejects(self._staging.read("events", "read")),
-            },
-            shown=lambda rows: rows["read"] - rows["rejects"],
-        )
-
     def _dead(self) -> None:
         """Archives: who is alive. A store has judged its own events, which all count."""
         if self._mark is not None:
             living = self._staging.marks["events"].notes["living"]
             row = [(SaveStatus.STORED.value, living)] if living else []
-            self._staging.run("dead", {"status": lambda: self._spark.createDataFrame(row, STATUS)})
+            self._staging.run(
+                "dead", {"status": lambda: self._spark.createDataFrame(row, SCHEMAS["status"])}
+            )
             return
         settings, read = self._job.settings, self._staging.read
         self._staging.run(
@@ -200,23 +169,36 @@ class Stages:
                 "judged": lambda: tombstones.judged(
                     self._archived(), read("dead", "requests"), settings
                 ),
-                "kept": lambda: plan.kept_bitmaps(read("dead", "judged").where(_ALIVE)),
-                "lists": lambda: plan.kept_bitmaps(read("dead", "judged").where(_FOLLOW_LISTS)),
-                "status": lambda: (
-                    read("dead", "judged").groupBy("status").agg(f.count("*").alias("events"))
-                ),
+                "kept": lambda: self._bitmaps(read("dead", "judged").where(_ALIVE)),
+                "lists": lambda: self._bitmaps(self._lists().where("versions > 1")),
+                "only_lists": lambda: self._bitmaps(self._lists().where("versions = 1")),
+                "status": lambda: self._query("statuses", judged=read("dead", "judged")),
             },
             shown=lambda rows: rows["judged"],
         )
 
+    def _lists(self) -> DataFrame:
+        return self._query("lists", judged=self._staging.read("dead", "judged"))
+
+    def _bitmaps(self, rows: DataFrame) -> DataFrame:
+        return self._query("bitmaps", rows=rows)
+
     def _archived(self) -> DataFrame:
         """The events of archives, each as often as it came."""
-        return readers.events(self._staging.read("events", "read"))
+        return self._reader().events()
+
+    def rejects(self) -> DataFrame:
+        """The lines or rows of archives that are not events."""
+        return self._reader().rejects()
+
+    def _reader(self) -> ArchiveReader:
+        assert self.archive is not None
+        return self.archive
 
     def _living(self) -> DataFrame:
         """The events that count."""
         if self._mark is None:
-            return plan.living(self._archived(), self._staging.read("dead", "kept"))
+            return self._marked("kept")
         events = self._staging.read("events", "events")
         return events if self._all_live() else events.join(self._here(), "seq", "left_semi")
 
@@ -234,7 +216,9 @@ class Stages:
             self._staging.written("tags", {"tags": groups.TAGS}, lambda: (there, {}))
             return
         self._staging.run(
-            "tags", {"tags": lambda: plan.grouped(self._living())}, packed={"tags": "events"}
+            "tags",
+            {"tags": lambda: plan.grouped(self._living())},
+            counted={"tags": {"tags": "sum(events)"}},
         )
 
     def _registers(self) -> None:
@@ -242,7 +226,7 @@ class Stages:
         self._staging.run(
             "registers",
             {
-                "target": lambda: plan.hot_targets(read("tags", "tags"), hot),
+                "target": lambda: self._query("hot_targets", tags=read("tags", "tags"), hot=hot),
                 "groups": lambda: plan.hot_groups(
                     read("tags", "tags"), read("registers", "target")
                 ),
@@ -250,5 +234,5 @@ class Stages:
                     read("registers", "target"), read("registers", "groups")
                 ),
             },
-            packed={"groups": "n"},
+            counted={"groups": {"groups": "sum(n)"}},
         )

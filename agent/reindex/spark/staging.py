@@ -6,13 +6,14 @@ last. The next run overwrites a half-written stage.
 
 from __future__ import annotations
 
+import secrets
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Observation
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
@@ -43,11 +44,13 @@ KEPT_S: Final = 86_400
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """The mark of a finished stage: rows and schema by table, and notes for later stages."""
+    """The mark of a finished stage: rows and schema by table, notes for later stages, and the
+    files of archives whose rows are in it or in a batch before it."""
 
     rows: dict[str, int]
     schemas: dict[str, str]
     notes: dict[str, int] = {}
+    files: tuple[str, ...] = ()
 
 
 def _all(rows: dict[str, int]) -> int:
@@ -91,29 +94,43 @@ class Staging:
         return settings.now
 
     def discard(self) -> None:
-        """Remove all that is staged."""
+        """Remove all that is staged, and its folder.
+
+        Elsewhere Spark's SQL can remove a folder only as that of a database, with the database. A
+        catalog that refuses it leaves an empty folder.
+        """
         self._put(self._root)
+        if inputs.local(self._root) is None:
+            name = f"spark_catalog.discarded_{secrets.token_hex(8)}"
+            with suppress(PySparkException):
+                self._spark.sql(f"CREATE DATABASE {name} LOCATION {{folder}}", folder=self._root)
+                self._spark.sql(f"DROP DATABASE {name} CASCADE")
+
+    def found(self, stage: str) -> Mark | None:
+        """The mark of a stage that a run has finished."""
+        text = self._get(f"{self._root}/{stage}/{DONE}")
+        return None if text is None else msgspec.json.decode(text, type=Mark)
 
     def run(
         self,
         stage: str,
         tables: Makers,
-        notes: Callable[[], dict[str, int]] | None = None,
-        packed: Mapping[str, str] | None = None,
+        counted: Mapping[str, Mapping[str, str]] | None = None,
         shown: Shown = _all,
+        files: tuple[str, ...] = (),
     ) -> Mark:
-        """Write a stage's tables, in order, unless an earlier run did; `notes` are asked last.
+        """Write a stage's tables, in order, unless an earlier run did.
 
-        `packed` names the column that says how many rows one row of a table stands for; `shown`
-        returns the number of rows to report.
+        `counted` has, for a table whose rows are not what is counted, the SQL of each number;
+        `shown` returns the number of rows to report. `files` are kept with the mark.
         """
 
         def make() -> Mark:
-            rows = {
-                table: self._table(stage, table, maker, (packed or {}).get(table))
-                for table, maker in tables.items()
-            }
-            return self._mark(stage, rows, {} if notes is None else notes())
+            rows: dict[str, int] = {}
+            for table, maker in tables.items():
+                numbers = (counted or {}).get(table, {table: "count(1)"})
+                rows |= self._table(stage, table, maker(), numbers)
+            return self._mark(stage, rows, {}, files)
 
         return self._once(stage, make, shown)
 
@@ -133,11 +150,11 @@ class Staging:
         return self._once(stage, make, _all)
 
     def _once(self, stage: str, make: Callable[[], Mark], shown: Shown) -> Mark:
-        found = self._found(stage)
+        found = self.found(stage)
         if found is not None:
             for table, schema in found.schemas.items():
                 self._schemas[stage, table] = StructType.fromJson(msgspec.json.decode(schema))
-            self._reporter.skipped(stage, shown(found.rows))
+            self._reporter.skipped(_named(stage), shown(found.rows))
         else:
             found = self._write(stage, make, shown)
         self.marks[stage] = found
@@ -146,31 +163,35 @@ class Staging:
         return found
 
     def _write(self, stage: str, make: Callable[[], Mark], shown: Shown) -> Mark:
-        with self._reporter.stage(stage) as count, polled(self._spark, stage, self._reporter):
+        name = _named(stage)
+        with self._reporter.stage(name) as count, polled(self._spark, name, self._reporter):
             mark = make()
             self._put(f"{self._root}/{stage}/{DONE}", msgspec.json.encode(mark).decode())
             count(shown(mark.rows))
         return mark
 
-    def _mark(self, stage: str, rows: dict[str, int], notes: dict[str, int]) -> Mark:
+    def _mark(
+        self,
+        stage: str,
+        rows: dict[str, int],
+        notes: dict[str, int],
+        files: tuple[str, ...] = (),
+    ) -> Mark:
         schemas = {table: one.json() for (of, table), one in self._schemas.items() if of == stage}
-        return Mark(rows, schemas, notes)
+        return Mark(rows, schemas, notes, files)
 
     def _table(
-        self, stage: str, table: str, make: Callable[[], DataFrame], packed: str | None
-    ) -> int:
-        """Write one table; return its rows, counted while they are written."""
-        made, counted = make(), Observation()
-        number = f.count(f.lit(1)) if packed is None else f.coalesce(f.sum(packed), f.lit(0))
-        observed = made.observe(counted, number.alias("rows"))
+        self, stage: str, table: str, made: DataFrame, numbers: Mapping[str, str]
+    ) -> dict[str, int]:
+        """Write one table; return its numbers, counted while it is written."""
+        counted = Observation()
+        observed = made.observe(
+            counted, *(f.expr(sql).alias(name) for name, sql in numbers.items())
+        )
         observed.write.mode("overwrite").parquet(self.path(stage, table))
         self._schemas[stage, table] = made.schema
         self.on_table(stage, table)
-        return int(counted.get["rows"])
-
-    def _found(self, stage: str) -> Mark | None:
-        text = self._get(f"{self._root}/{stage}/{DONE}")
-        return None if text is None else msgspec.json.decode(text, type=Mark)
+        return {name: int(number or 0) for name, number in counted.get.items()}
 
     def _get(self, path: str) -> str | None:
         """A text that was put there; None if there is none, or an empty one."""
@@ -200,6 +221,11 @@ class Staging:
             return
         rows = self._spark.createDataFrame([(text,)] if text else [], "value string")
         rows.coalesce(1).write.mode("overwrite").text(path)
+
+
+def _named(stage: str) -> str:
+    """The stage that a batch is of."""
+    return stage.partition("/")[0]
 
 
 @contextmanager

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from agent.reindex.inputs import open_store
+from agent.reindex.parquet import arrow
 from agent.reindex.spark import groups
 from agent.reindex.spark.columns import ARROW, from_columns
 from nostr_client.errors import StoreCorrupt
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 STAGED: Final = "events long, tags long"
 """What Spark gets of a range: what of it is staged."""
 
-STAGED_ARROW: Final = groups.arrow(STAGED)
+STAGED_ARROW: Final = arrow(STAGED)
 
 SCHEMAS: Final = {"events": ARROW, "tags": groups.TAGS_ARROW}
 """The tables that are staged of a range."""

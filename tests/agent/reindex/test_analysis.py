@@ -8,7 +8,7 @@ import duckdb
 import pyarrow.parquet as pq
 import pytest
 
-from agent.reindex.spark.analysis import TABLES
+from agent.reindex.spark.queries import ANALYSTS
 from nostr_client.assertions.count_table import CountTable
 from nostr_client.assertions.fields import ADDRESS, EVENT, FIELDS, IDENTIFIER, USER
 from nostr_client.assertions.tally import AssertionTally
@@ -41,7 +41,7 @@ def rows_of(tables: Path, name: str) -> list[tuple[Any, ...]]:
 def test_every_table_equals_that_of_duckdb(archived: Archived) -> None:
     tables, events, said = archived.tables, archived.events, archived.heard.built.rows
     wanted = analysts.tables(events, archived.copies)
-    assert wanted.keys() == TABLES.keys() - {"assertions"}
+    assert wanted.keys() == set(ANALYSTS) - {"assertions"}
     for name, rows in wanted.items():
         found = rows_of(tables, name)
         assert rows, name
@@ -128,11 +128,16 @@ def test_sketches_of_days_merge_to_those_of_weeks(spark: SparkSession, archived:
         assert abs(estimate - weeks[week]) <= 0.1 * weeks[week], week
 
 
-def test_the_page_has_every_table_and_its_queries_run(archived: Archived) -> None:
+def test_the_page_has_every_table_and_its_queries_run(
+    spark: SparkSession, archived: Archived
+) -> None:
     tables = archived.tables
     text = (analysts.ROOT / PAGE).read_text("utf-8")
     queries = [one.text for one in blocks("sql") if one.page == PAGE]
-    for name, columns in TABLES.items():
+    for name in ANALYSTS:
+        fields = spark.read.parquet(str(tables / name)).schema
+        types = [one.dataType.simpleString().replace(",", ", ") for one in fields]
+        columns = ", ".join(map(" ".join, zip(fields.names, types, strict=True)))
         assert f"## `{name}`" in text
         assert f"`{columns}`" in text.replace("\n", " "), name
         assert any(f"tables/{name}/" in query for query in queries), name

@@ -13,7 +13,7 @@ from agent.commands.reindex import reindex
 from agent.reindex import run
 from agent.reindex.parquet import COLUMNS
 from agent.reindex.spark import catalog
-from agent.reindex.spark.analysis import TABLES
+from agent.reindex.spark.queries import ANALYSTS
 from nostr_client.errors import InvalidInput
 from tests.agent.reindex.nasty import nasty, write_archive
 from tests.agent.reindex.rebuilding import by_spark
@@ -40,7 +40,7 @@ def namespace(spark: SparkSession) -> Iterator[str]:
 def test_each_run_replaces_the_tables(
     spark: SparkSession, archived: Archived, namespace: str
 ) -> None:
-    names = (*COLUMNS, *TABLES, "about")
+    names = (*COLUMNS, *ANALYSTS, "about")
     folder = str(archived.tables)
     catalog.write_into(spark, namespace, folder, ["zaps"])
     catalog.write_into(spark, namespace, folder, names)
@@ -90,8 +90,8 @@ async def test_the_tables_of_hives_metastore_outlive_the_run(tmp_path: Path) -> 
     )
     result = await run.build(job, "a test", lambda message: None)
     found = {place.name: pq.read_table(place).num_rows for place in warehouse.glob("nostr.db/*")}
-    assert found.keys() == {*COLUMNS, *TABLES, "about"}
-    for name in TABLES:
+    assert found.keys() == {*COLUMNS, *ANALYSTS, "about"}
+    for name in ANALYSTS:
         assert found[name] == result.built.rows[name], name
 
 

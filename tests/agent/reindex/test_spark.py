@@ -21,9 +21,9 @@ from agent.reindex.event_rows import ARCHIVE_COLUMNS, DAMAGED, archive_values
 from agent.reindex.inputs import Settings
 from agent.reindex.protocol import STAGES, Checked, Job, Stage, from_line
 from agent.reindex.reporter import Reporter
-from agent.reindex.spark import plan, readers
-from agent.reindex.spark.analysis import TABLES
+from agent.reindex.spark import readers
 from agent.reindex.spark.job import rebuild
+from agent.reindex.spark.queries import ANALYSTS, query
 from agent.reindex.spark.session import SparkFailed
 from agent.reindex.spark.staging import KEPT_S, Staging
 from agent.reindex.spark.tables import StagedTables
@@ -120,7 +120,7 @@ async def test_a_store_an_archive_and_the_live_index_are_equal(
     told = by_reference(job).built
     equal(ours, Path(told.path))
     assert heard.built.statuses == told.statuses
-    apart = dict.fromkeys([*TABLES, "fingerprint"], 0)
+    apart = dict.fromkeys([*ANALYSTS, "fingerprint"], 0)
     assert heard.built.rows | apart == told.rows | apart
     assert sums_of(job, heard) == sums_in(path)
     people = looking.people_of(path)
@@ -263,6 +263,21 @@ def test_a_run_that_goes_on_keeps_the_time_of_the_first(
         assert ("events" in made) == (settings == asked[0][0])
 
 
+def test_what_is_discarded_on_a_url_leaves_no_folder(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A URL whose files only Spark can reach, of any name; nor is a database left."""
+    monkeypatch.setattr(inputs, "local", lambda path: None)
+    folder = tmp_path / "it's work"
+    staging = Staging(spark, f"file://{folder}", Reporter(lambda line: None))
+    staging.run("events", {"rows": lambda: spark.range(1)})
+    assert (folder / "events").is_dir()
+    before = spark.sql("SHOW DATABASES").collect()
+    staging.discard()
+    assert not folder.exists()
+    assert spark.sql("SHOW DATABASES").collect() == before
+
+
 def test_dirty_archives_are_counted_and_every_good_event_is_there(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -316,9 +331,11 @@ def test_what_is_alive_of_an_archive_is_a_bit_for_each_row(spark: SparkSession) 
     places += [(5 << 33) + row for row in (32_766, 32_767, 32_768, 32_769, 65_536, 98_305)]
     kept = sorted(drawn.sample(places, len(places) // 3))
     read = spark.createDataFrame([(seq,) for seq in places], "seq long")
-    bits = plan.kept_bitmaps(spark.createDataFrame([(seq,) for seq in kept], "seq long"))
-    assert sorted(row.seq for row in plan.living(read, bits).collect()) == kept
-    assert plan.living(read, bits.limit(0)).count() == 0
+    rows = spark.createDataFrame([(seq,) for seq in kept], "seq long")
+    bits = query(spark, "bitmaps", rows=rows)
+    found = query(spark, "marked", rows=read, bits=bits)
+    assert sorted(row.seq for row in found.collect()) == kept
+    assert query(spark, "marked", rows=read, bits=bits.limit(0)).count() == 0
 
 
 def test_signatures_are_checked_where_asked(spark: SparkSession, tmp_path: Path) -> None:
