@@ -224,7 +224,7 @@ class _Drawing:
         rng = self.rng
         chosen: list[Behaviour] = []
         if self._chance(0.2 if self.mood == "large" else 0.5):
-            chosen.append(Cap(rng.choice((13, 31, 50, 73, 78, 100))))
+            chosen.append(Cap(rng.choice((5, 13, 31, 50, 73, 78, 100))))
         if self.mood == "stale":
             return [*chosen, *self._stale()]
         if self.mood == "swapped":
