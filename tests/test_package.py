@@ -113,12 +113,20 @@ async def test_the_wheel_with_what_it_needs_alone(tmp_path: Path) -> None:
     bin_ = await asyncio.to_thread(installed, tmp_path, sys.executable, "", kept=True)
     await counts(bin_, tmp_path)
     assert (await asyncio.to_thread(run, bin_ / "nostr-client", "--version", cwd=tmp_path)).strip()
-    typed = bin_.parent.glob("lib/python*/site-packages/*/py.typed")
-    assert {path.parent.name for path in typed} >= {"nostr_client", "agent", "tui"}
+    (packages,) = bin_.parent.glob("lib/python*/site-packages")
+    for name in ("nostr_client", "agent", "tui"):
+        assert (packages / name / "py.typed").is_file()
+        assert files(packages, name) == files(ROOT, name), "no module is left out"
 
 
+def files(root: Path, package: str) -> set[str]:
+    """The files of a package, without what Python made of them."""
+    found = (path for path in (root / package).rglob("*") if path.is_file())
+    return {str(path.relative_to(root)) for path in found if path.suffix != ".pyc"}
+
+
+@pytest.mark.long
 @pytest.mark.timeout(600)
-@pytest.mark.xdist_group("spark")
 def test_the_wheel_with_spark_rebuilds_where_no_java_is_installed(
     tmp_path: Path, no_java: dict[str, str]
 ) -> None:

@@ -199,7 +199,8 @@ def test_the_child_ends_with_its_parent(tmp_path: Path) -> None:
         assert gone(below)
 
 
-@pytest.mark.parametrize("who", ["python", pytest.param("java", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("who", ["python", "java"])
 def test_sigterm_ends_what_was_submitted(tmp_path: Path, who: str) -> None:
     """The program's own process says 130, which spark-submit hands on."""
     archive = write_archive(tmp_path / "a.jsonl", nasty())
@@ -231,6 +232,7 @@ def test_sigterm_ends_what_was_submitted(tmp_path: Path, who: str) -> None:
     assert not list((tmp_path / "out").rglob("tables"))
 
 
+@pytest.mark.long
 def test_the_example_rebuilds_an_archive_from_the_command_line(
     tmp_path: Path, no_java: dict[str, str]
 ) -> None:
