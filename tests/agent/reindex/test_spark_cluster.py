@@ -18,7 +18,7 @@ from tests.agent.reindex.test_spark_child import job_in
 if TYPE_CHECKING:
     from agent.reindex.protocol import Job
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 
 async def test_a_worker_that_dies_in_the_middle_changes_nothing(

@@ -18,7 +18,7 @@ from tests.agent.reindex.test_spark_child import job_in
 if TYPE_CHECKING:
     from agent.reindex.protocol import Message
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 
 async def test_the_tables_are_those_of_the_plain_engine(
