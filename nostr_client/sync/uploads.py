@@ -20,6 +20,7 @@ from nostr_client.errors import (
     clip,
 )
 from nostr_client.network.waiting import Gate
+from nostr_client.sync.accepted import AcceptedEvents
 from nostr_client.sync.memory import RefusalNote, Side, Verdict, place_of, upload_verdict
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from nostr_client.sync.tally import RelayTally
 
 _NO_OK: Final = RefusalNote(Verdict.UNANSWERED, "the run ended before an OK came")
+_NOT_KEPT: Final = RefusalNote(Verdict.FAILED, "accepted, and not there when asked for")
 
 _READ: Final = 100
 """Events to read from the store at once."""
@@ -102,6 +104,7 @@ class Uploads:
         self._ended = False
         self.moved: set[bytes] = set()
         """Ids that the relay accepted."""
+        self._accepted = AcceptedEvents(relay, options.progress)
         self._gate = Gate()
         self.due: set[bytes] = set()
 
@@ -129,11 +132,23 @@ class Uploads:
                 self.put(self._versions)
                 self._versions = []
                 await self._run()
+            await self._look_for_accepted()
             await self._memory.forget(self._place, Side.UP, self.due & self.moved)
         finally:
             self._ended = True
             self._gate.wake()
             self._report_unsent()
+
+    async def _look_for_accepted(self) -> None:
+        """Note accepted events that the relay lacks, so that not every run sends them again."""
+        dropped = await self._accepted.dropped()
+        if not dropped:
+            return
+        self.moved -= dropped
+        self._tally.uploaded -= len(dropped)
+        self._tally.unmoved[_NOT_KEPT] += len(dropped)
+        notes = dict.fromkeys(dropped, _NOT_KEPT)
+        await self._memory.note(self._place, Side.UP, notes, self._options)
 
     async def note_unsettled(self) -> None:
         """Remember events that were sent and have no verdict at the end of the run.
@@ -243,6 +258,7 @@ class Uploads:
         else:
             self._tally.uploaded += 1
             self.moved.add(bytes.fromhex(event.id))
+            self._accepted.add(event)
 
     async def _refused(self, event: Event, tries: int, error: RelayRefused) -> None:
         self._note_answer(event)

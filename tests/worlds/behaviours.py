@@ -46,6 +46,10 @@ class Behaviour:
         """How many events of an answer come, and never its end; None: it is answered."""
         return None
 
+    def drops(self, key: str) -> bool:
+        """Whether an event is accepted and not kept."""
+        return False
+
     def refusal(self, relay: SimRelay, verb: str) -> str | None:
         """The reason by which a message is refused, if it is."""
         return None
@@ -387,6 +391,16 @@ class Refuses(Behaviour):
         final = self.verb == "EVENT" and self.reason.startswith(("invalid", "pow"))
         rested = relay.now() - relay.refused_at > 1.5 * 86_400
         return relay.spent[self] >= self.times and rested and not final
+
+
+@dataclass(frozen=True)
+class Drops(Behaviour):
+    """Accepts every event, and keeps none."""
+
+    spoils = frozenset({SYNC})
+
+    def drops(self, key: str) -> bool:
+        return True
 
 
 @dataclass(frozen=True)

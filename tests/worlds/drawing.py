@@ -12,6 +12,7 @@ from tests.worlds.behaviours import (
     Cap,
     Chokes,
     Counts,
+    Drops,
     FalseZero,
     Finishes,
     FinishesAtTheLimit,
@@ -224,7 +225,8 @@ class _Drawing:
         rng = self.rng
         chosen: list[Behaviour] = []
         if self._chance(0.2 if self.mood == "large" else 0.5):
-            chosen.append(Cap(rng.choice((5, 13, 31, 50, 73, 78, 100))))
+            smallest = 13 if self.syncs else 5
+            chosen.append(Cap(rng.choice((smallest, 31, 50, 73, 78, 100))))
         if self.mood == "stale":
             return [*chosen, *self._stale()]
         if self.mood == "swapped":
@@ -316,7 +318,7 @@ class _Drawing:
         if self._chance(0.5 if self.mood == "hasty" else 0.8):
             return []
         if self.mood == "hasty" and self._chance(0.3):
-            return [Chokes()]
+            return [rng.choice((Chokes(), Drops()))]
         if self.mood == "hasty" and self._chance(0.5):
             return [Refuses("EVENT", rng.choice(("invalid: no", "pow: 30 bits")), 999)]
         step = rng.randrange(self.steps)

@@ -107,6 +107,10 @@ async def _forgets(*args: object, **more: object) -> None:
     return None
 
 
+async def _nothing_dropped(*args: object) -> set[bytes]:
+    return set()
+
+
 def _counts_with_it(claim: Claim, earlier: Claim) -> tuple[Claim, Claim]:
     return claim, msgspec.structs.replace(earlier, relay=claim.relay)
 
@@ -211,7 +215,7 @@ def faults() -> tuple[Fault, ...]:
         ),
         Fault(
             "a page is turned by what was kept of it",
-            {f"{count}.rounds.ReadRound.page": _by_what_was_kept(ReadRound.page)},
+            {f"{count}.reading.rounds.ReadRound.page": _by_what_was_kept(ReadRound.page)},
         ),
         Fault(
             "the order of a page is not looked at",
@@ -235,11 +239,11 @@ def faults() -> tuple[Fault, ...]:
         Fault("a stand-in is exact", {f"{count}.remembering.stand_in": _counts_with_it}),
         Fault(
             "a snapshot is believed without a proof of its floor",
-            {f"{count}.comparing.prove_floor": _proves_nothing_and_says_so},
+            {f"{count}.reading.comparing.prove_floor": _proves_nothing_and_says_so},
         ),
         Fault(
             "an id that was not named is gone",
-            {f"{count}.comparing.Comparison._look_for": _believes_the_listing},
+            {f"{count}.reading.comparing.Comparison._look_for": _believes_the_listing},
         ),
         Fault(
             "what was read once is still known",
@@ -275,11 +279,11 @@ def faults() -> tuple[Fault, ...]:
         ),
         Fault(
             "the upper end of a list of ids is not proven",
-            {f"{count}.listing._Lister._reaches_up": _is_true},
+            {f"{count}.reading.listing._Lister._reaches_up": _is_true},
         ),
         Fault(
             "an id that a later list leaves out is gone",
-            {f"{count}.listing._Lister._look_for": _is_true},
+            {f"{count}.reading.listing._Lister._look_for": _is_true},
         ),
         Fault("a REQ is sent after finish", {f"{sent}.finished": _always(False)}),
         Fault("zaps may pay anybody", {f"{count}.queries.read_zap": _paying_anybody}),
@@ -293,7 +297,7 @@ def faults() -> tuple[Fault, ...]:
         Fault("an error is zero", {f"{count}.claiming._failed": _zero}),
         Fault(
             "a finish is believed beside a larger COUNT",
-            {f"{count}.rounds.ReadRound._begin": _with_any_finish(ReadRound._begin)},
+            {f"{count}.reading.rounds.ReadRound._begin": _with_any_finish(ReadRound._begin)},
         ),
         Fault(
             "a page that is no multiple of 50 is the end",
@@ -351,7 +355,7 @@ def faults() -> tuple[Fault, ...]:
         ),
         Fault(
             "a sync believes a snapshot without a proof of its floor",
-            {f"{sync}.floor.prove_floor": _proves_nothing_and_says_so},
+            {f"{sync}.compare.floor.prove_floor": _proves_nothing_and_says_so},
         ),
         Fault("relays are added up", {"nostr_client.count.merge.rules.union": _summed}),
         Fault(
@@ -388,6 +392,9 @@ def faults() -> tuple[Fault, ...]:
                 f"{sync}.uploads.Uploads.{one}": _forgets
                 for one in ("_unanswered", "note_unsettled")
             },
+        ),
+        Fault(
+            "every OK is believed", {f"{sync}.accepted.AcceptedEvents.dropped": _nothing_dropped}
         ),
         Fault(
             "every refusal is for good",

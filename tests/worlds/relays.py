@@ -150,6 +150,11 @@ class SimRelay:
         found = (one.sends_of(self, message) for one in self.behaviours)
         return next((sends for sends in found if sends is not None), None)
 
+    def was_asked(self, ids: set[str]) -> None:
+        """Note that the client has asked for events that it was told are accepted."""
+        for key in ids & self.published.keys():
+            self.published[key][-1].missed |= self.published[key][-1].dropped
+
     def refusal(self, verb: str) -> str | None:
         """Why a message is refused, if it is."""
         for one in self.behaviours:
@@ -287,8 +292,9 @@ class SimLine:
         events = {one.id: one for page, _, _ in pages for one in page}
         for one in events.values():
             if any("ids" in asked for asked in filters):
-                self._relay.sent_by_id[one.id].append(self._attempt())
+                self._note_sent(one)
             self._give(sub_id, one)
+        self._relay.was_asked({key for asked in filters for key in asked.get("ids", ())})
         whole = all(complete for _, complete, _ in pages)
         limit = max(limit for _, _, limit in pages)
         hints = (
@@ -298,6 +304,14 @@ class SimLine:
         if hint == [["finish"]] and len(filters) == 1 and len(events) < limit:
             self._relay.finished.ended(filters[0])
         self.say("EOSE", sub_id, *hint)
+
+    def _note_sent(self, one: Made) -> None:
+        """Note an event that was asked for. A page of a few shows nobody which frame was not read,
+        so that such an event counts once in each step."""
+        attempts = self._relay.sent_by_id[one.id]
+        is_readable = self._relay.frame(one) == one.text
+        if is_readable or not attempts or attempts[-1].step != self._relay.step:
+            attempts.append(self._attempt())
 
     def _count(self, message: list[Any]) -> None:
         _, query_id, *filters = message
@@ -316,9 +330,14 @@ class SimLine:
             self._cut()
             return
         reason = relay.refusal("EVENT")
-        taken, answer = self._take(key) if reason is None else (False, reason)
+        dropped = reason is None and key not in relay.held
+        dropped = dropped and any(one.drops(key) for one in relay.behaviours)
+        if dropped:
+            taken, answer = True, ""
+        else:
+            taken, answer = self._take(key) if reason is None else (False, reason)
         attempt = self._attempt()
-        attempt.taken, attempt.answer = taken, answer
+        attempt.taken, attempt.answer, attempt.dropped = taken, answer, dropped
         relay.published[key].append(attempt)
         self._unread[self.say("OK", key, taken, answer)] = attempt
 

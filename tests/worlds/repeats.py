@@ -4,6 +4,7 @@ The rules are those of `docs/how-to/sync.md`, "What was refused or withheld". Th
 them, so a rule that rests on an answer counts only where the client has read it:
 
 - what a relay took may be sent once more, as it may not list it; then it says `duplicate:`;
+- what a relay took and does not send when it is asked for was refused;
 - `invalid:` and `pow:` stand for a week, `blocked:`, `duplicate:` and a newer version for a day;
 - every other refusal, an OK that was not read, and an event that was asked for and may come again
   wait a minute, then twice as long each time, up to a day;
@@ -44,7 +45,8 @@ class Attempt:
     """One try of one event: `at` Unix seconds, in a step of the world.
 
     `taken` and `answer` are the OK, its reason "" where it has none; None: there is no OK, as the
-    client asked for the event. `read`: the client has read the OK.
+    client asked for the event. `read`: the client has read the OK. `dropped`: the OK said that it
+    is taken, and it is not kept; `missed`: the client has asked for it since then.
     """
 
     at: float
@@ -52,6 +54,8 @@ class Attempt:
     answer: str | None = None
     taken: bool = False
     read: bool = False
+    dropped: bool = False
+    missed: bool = False
 
 
 def too_soon(attempts: Sequence[Attempt]) -> str:
@@ -64,7 +68,7 @@ def too_soon(attempts: Sequence[Attempt]) -> str:
         if run[0].at < due - 1:  # dates are whole seconds
             return f"{due - run[0].at:.0f} s too soon in step {step}"
         last = run[-1]
-        if last.taken and last.read:
+        if last.taken and last.read and not last.missed:
             due, tries = 0.0, 0
             continue
         tries = 1 if run[0].at > due + FORGOTTEN else tries + 1

@@ -32,8 +32,9 @@ class Truth:
 def of_count(world: World, relays: Sequence[SimRelay], ever: Iterable[Made]) -> Truth:
     """The truth of a count over these relays; `ever`: all that was read from them at any time.
 
-    A low end rests on what was read, which a relay may have lost since. And what a deletion has
-    proven stays proven where the relay has lost the deletion, as long as the client knows of it.
+    A low end rests on what was read, which a relay may have lost since. And what a deletion or a
+    newer list has proven stays proven where the relay has lost it, as long as the client knows of
+    it.
     """
     ever = list(ever)
     union = {one.id: one for relay in relays for one in relay.served()}
@@ -47,7 +48,8 @@ def of_count(world: World, relays: Sequence[SimRelay], ever: Iterable[Made]) -> 
     hidden -= {one.id for relay in relays for one in relay.served() if one.id in relay.sent}
     variants += [[one for one in variant if one.id not in hidden] for variant in variants]
     if world.question == "followers":
-        variants = [_newest_lists(variant, union.values()) for variant in variants]
+        known_lists = (union.values(), [*union.values(), *ever])
+        variants = [_newest_lists(one, lists) for one in variants for lists in known_lists]
     authors = frozenset(len({sender(one) for one in variant}) for variant in variants)
     events = frozenset(len(variant) for variant in variants)
     once = _counting(world, {one.id: one for one in (*union.values(), *ever)}.values())

@@ -9,14 +9,13 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from nostr_client.store.index.schema import DAY
-
 from agent.reindex.parquet import MOST_MSATS
 from agent.reindex.spark.columns import PAYMENT
 from nostr_client.assertions.fields import ADDRESS, EVENT, IDENTIFIER, USER
 from nostr_client.assertions.tally import EXTERNAL_REACTION, NO_SUBJECTS
 from nostr_client.codecs import kinds
 from nostr_client.codecs.zaps import TARGET_TAGS
+from nostr_client.store.index.schema import DAY
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -115,7 +115,7 @@ def test_increments_equal_one_run(
     assert len(asked.pop()) == PARTS
     assert tables(job, grown) == tables(whole, once)
     assert grown.built.statuses == once.built.statuses
-    assert grown.rows("events") == once.rows("events") == sum(map(len, split))
+    assert grown.rows("events") == once.rows("events") == 2 * sum(map(len, split))
 
 
 @pytest.mark.xdist_group("spark")
@@ -130,5 +130,5 @@ def test_a_file_that_is_gone_takes_its_events_with_it(spark: SparkSession, tmp_p
         job = job_of(inputs.archive("jsonl", [str(tmp_path / "archive")]), tmp_path)
         found.append(by_spark(spark, msgspec.structs.replace(job, settings=settings)))
         (tmp_path / "archive" / "0.jsonl").unlink(missing_ok=True)
-    assert [one.rows("events") for one in found] == [40, 10, 10]
+    assert [one.rows("events") for one in found] == [80, 20, 20]
     assert [one.states()["events"] for one in found] == ["done"] * 3

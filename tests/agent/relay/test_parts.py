@@ -14,7 +14,7 @@ from agent.relay.server import serve
 from agent.relay.visibility import VisibleStore
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.keys import verify
-from nostr_client.store import snapshot
+from nostr_client.store.query import snapshot
 from nostr_client.store.sqlite import SqliteStore
 from tests.agent.relay.client import connect
 from tests.agent.relay.kit import numbered

@@ -1,0 +1,97 @@
+"""Look for events that a relay accepted: some relays accept events and drop them, run after run.
+
+What enters: the events of one run that a relay accepted. What leaves: the ids that it lacks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from nostr_client.codecs.event import nip01_order
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.kinds import is_addressable, is_replaceable
+from nostr_client.codecs.references import address_of
+from nostr_client.errors import RelayError
+from nostr_client.network.paging.by_id import events_by_id
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from nostr_client.codecs.event import Event
+    from nostr_client.network.relay import Relay
+
+LOOKED_FOR: Final = 30
+"""Accepted events that are asked for, and if one is missing, all of them."""
+
+
+class _Version(NamedTuple):
+    """A replaceable or addressable event; `order` is that of NIP-01."""
+
+    address: str
+    order: tuple[int, str]
+    newest: Filter
+
+
+class AcceptedEvents:
+    """The events of one run that a relay accepted, without those that expire."""
+
+    def __init__(self, relay: Relay, seconds: float) -> None:
+        """`seconds`: longest wait for the answers to one look."""
+        self._relay = relay
+        self._seconds = seconds
+        self._accepted: dict[bytes, _Version | None] = {}
+
+    def add(self, event: Event) -> None:
+        """Add an event that the relay accepted."""
+        if event.first_tag("expiration") is None:
+            self._accepted[bytes.fromhex(event.id)] = _version(event)
+
+    async def dropped(self) -> set[bytes]:
+        """Return the ids that the relay lacks. A relay that does not answer is believed.
+
+        Safe to cancel.
+        """
+        ids = sorted(self._accepted)
+        try:
+            async with asyncio.timeout(self._seconds):
+                missing = await self._missing(ids[:LOOKED_FOR])
+                if missing and len(ids) > LOOKED_FOR:
+                    missing = await self._missing(ids)
+        except (RelayError, TimeoutError):
+            return set()
+        return missing
+
+    async def _missing(self, ids: Collection[bytes]) -> set[bytes]:
+        """Return the ids that the relay does not send, without those that it may have replaced."""
+        found = await events_by_id(self._relay, ids)
+        if found.unread:  # what the frame held is unknown
+            return set()
+        missing = set(ids).difference(bytes.fromhex(one.event.id) for one in found.events)
+        versions = {id: one for id in sorted(missing) if (one := self._accepted[id])}
+        looked_at = dict([*versions.items()][:LOOKED_FOR])
+        replaced = await self._replaced(looked_at) if looked_at else set()
+        return missing - replaced - (versions.keys() - looked_at.keys())
+
+    async def _replaced(self, versions: dict[bytes, _Version]) -> set[bytes]:
+        """Return the versions instead of which the relay has a newer one."""
+        newest: dict[str, tuple[int, str]] = {}
+        for one in versions.values():
+            page = await self._relay.fetch(one.newest)
+            for event in (found.event for found in page.events):
+                order = nip01_order(event)
+                newest[one.address] = min(order, newest.get(one.address, order))
+        return {
+            id
+            for id, one in versions.items()
+            if one.address in newest and newest[one.address] < one.order
+        }
+
+
+def _version(event: Event) -> _Version | None:
+    if not (is_replaceable(event.kind) or is_addressable(event.kind)):
+        return None
+    newest = Filter(authors=[event.pubkey], kinds=[event.kind])
+    if is_addressable(event.kind):
+        newest = newest.replace(tags={"#d": [event.first_tag("d") or ""]})
+    return _Version(address_of(event), nip01_order(event), newest)
