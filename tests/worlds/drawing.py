@@ -237,7 +237,8 @@ class _Drawing:
         if self._chance(0.1):
             of_all = self._chance(0.5)
             orders = [OldestFirst(of_all), Unordered(of_all)]
-            orders += [OldestFirst(of_all, turned=True)] if of_all else []
+            if of_all and Cap(5) not in chosen:  # so few events do not show it
+                orders += [OldestFirst(of_all, turned=True)]
             chosen.append(rng.choice(orders))
         chosen += self._hint()
         chosen += self._counting()
