@@ -194,7 +194,7 @@ def _fetch_at_once(
         return connection.session.failed(job, f"error: {error}")
     if found is None:
         return None
-    if not connection.put_at_once(connection.session.stored_json(job, found.events)):
+    if not connection.put_at_once(connection.session.stored(job, found.events)):
         return None
     core.context.counted["fetches"] += 1
     known = len(job.filters) == 1
@@ -215,7 +215,7 @@ async def _fetch(job: FetchJob, core: RelayCore, connection: JobConnection) -> S
         async for events in pages:
             shown = events[: most - found] if most else events
             found += len(events)
-            frames = connection.session.stored_json(job, shown)
+            frames = connection.session.stored(job, shown)
             events.clear()
             del shown  # only its frames wait for the reader, and they are counted
             await connection.put_slowly(frames)

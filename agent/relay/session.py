@@ -257,19 +257,9 @@ class ServerSession:
         """Whether `subscription` has neither been closed nor replaced."""
         return self._subscriptions.get(subscription.sub_id) is subscription
 
-    def stored(self, job: FetchJob, events: Iterable[Event]) -> list[str]:
-        """The frames of some stored events of `job`, newest first as the store gave them."""
-        subscription = job.subscription
-        if not self.is_open(subscription) or subscription.sent is None:
-            return []
-        frames = []
-        for event in events:
-            subscription.sent.add(event.id)
-            frames.append(subscription.frame(event.to_json()))
-        return frames
-
-    def stored_json(self, job: FetchJob, events: Sequence[JsonEvent]) -> list[bytes]:
-        """As `stored`, of events that are JSON already; the frames are in UTF-8."""
+    def stored(self, job: FetchJob, events: Sequence[JsonEvent]) -> list[bytes]:
+        """The frames of some stored events of `job`, newest first as the store gave them, in
+        UTF-8."""
         subscription = job.subscription
         if not self.is_open(subscription) or subscription.sent is None:
             return []

@@ -12,6 +12,7 @@ from agent.relay.options import RelayOptions
 from agent.relay.session import ServerSession
 from nostr_client.codecs.event import Event, EventTemplate
 from nostr_client.codecs.keys import KeySigner
+from nostr_client.store.rows import JsonEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -97,9 +98,14 @@ def frame(*parts: Any) -> str:
     return json.dumps(plain)
 
 
-def texts(outputs: Iterable[Output]) -> list[Any]:
+def texts(outputs: Iterable[Output | bytes]) -> list[Any]:
     """The frames among outputs, decoded."""
-    return [json.loads(output) for output in outputs if isinstance(output, str)]
+    return [json.loads(output) for output in outputs if isinstance(output, str | bytes)]
+
+
+def as_json(event: Event) -> JsonEvent:
+    """An event as the store answers a page."""
+    return JsonEvent(event.id, event.created_at, event.kind, event.to_json().encode())
 
 
 def jobs(outputs: Iterable[Output], kind: type[Any]) -> list[Any]:

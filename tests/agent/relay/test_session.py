@@ -16,6 +16,7 @@ from nostr_client.store.base import SaveOutcome, SaveStatus
 from tests.agent.relay.kit import (
     CHALLENGE,
     FakeClock,
+    as_json,
     auth_event,
     jobs,
     key,
@@ -172,7 +173,7 @@ def test_stored_then_eose_then_live() -> None:
     watch, job = say(session, "REQ", "s", {"kinds": [1]})
     assert isinstance(watch, Listen)
     old, new = numbered(2)
-    assert texts(session.stored(job, [old]))[0][:2] == ["EVENT", "s"]
+    assert texts(session.stored(job, [as_json(old)]))[0][:2] == ["EVENT", "s"]
     assert texts(session.end_stored(job)) == [["EOSE", "s"]]
     live = session.live(watch.subscription, new, new.to_json())
     assert live == f'["EVENT","s",{new.to_json()}]'
@@ -184,7 +185,7 @@ def test_live_events_wait_for_eose_and_come_once() -> None:
     both, late = numbered(2)
     for event in (both, late):
         assert session.live(job.subscription, event, event.to_json()) is None
-    session.stored(job, [both])
+    session.stored(job, [as_json(both)])
     out = session.end_stored(job)
     assert [t[0] for t in texts(out)] == ["EOSE", "EVENT"]
     assert texts(out)[1][2]["id"] == late.id
@@ -194,7 +195,7 @@ def test_an_event_of_a_commit_under_way_is_not_sent_twice() -> None:
     session = make_session()
     job = subscribe(session)
     event = signed()
-    session.stored(job, [event])
+    session.stored(job, [as_json(event)])
     (settle,) = jobs(session.end_stored(job), Settle)
     assert session.live(job.subscription, event, event.to_json()) is None
     settle.subscription.settle()
