@@ -150,6 +150,7 @@ def _placed(asked: Asked, streams: list[int]) -> Asked:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.umask(asked.umask)
     os.chdir(asked.cwd)
+    sys.path[0] = asked.cwd  # as `python -m` has it
     os.environb.clear()
     os.environb.update(asked.environ)
     time.tzset()
