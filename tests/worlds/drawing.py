@@ -225,8 +225,7 @@ class _Drawing:
         rng = self.rng
         chosen: list[Behaviour] = []
         if self._chance(0.2 if self.mood == "large" else 0.5):
-            smallest = 13 if self.syncs else 5
-            chosen.append(Cap(rng.choice((smallest, 31, 50, 73, 78, 100))))
+            chosen.append(Cap(rng.choice((13, 31, 50, 73, 78, 100))))
         if self.mood == "stale":
             return [*chosen, *self._stale()]
         if self.mood == "swapped":
@@ -237,8 +236,7 @@ class _Drawing:
         if self._chance(0.1):
             of_all = self._chance(0.5)
             orders = [OldestFirst(of_all), Unordered(of_all)]
-            if of_all and Cap(5) not in chosen:  # so few events do not show it
-                orders += [OldestFirst(of_all, turned=True)]
+            orders += [OldestFirst(of_all, turned=True)] if of_all else []
             chosen.append(rng.choice(orders))
         chosen += self._hint()
         chosen += self._counting()
