@@ -41,6 +41,9 @@ class LyingSnapshot(Snapshot):
     def registers(self, filter: Filter) -> bytes:
         return bytes([9]) * hll.M
 
+    def figures(self, filter: Filter) -> tuple[int, bytes]:
+        return self.count([filter]), self.registers(filter)
+
 
 class LyingStore(SqliteStore):
     """Lies where it is counted."""
