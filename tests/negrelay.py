@@ -414,3 +414,16 @@ class Invents(SpeaksNeg):
     async def on_count(self, peer: Peer, message: list[Any]) -> None:
         named = await self.neg_items(peer, [Filter.from_json(one) for one in message[2:]])
         await peer.send("COUNT", message[1], {"count": len(named)})
+
+
+class Drops(SpeaksNeg):
+    """Accepts every event, and keeps none; `replaced`: what it says it has instead."""
+
+    def __init__(self, replaced: Event | None = None) -> None:
+        super().__init__()
+        self._replaced = replaced
+
+    async def on_event(self, peer: Peer, message: list[Any]) -> None:
+        if self._replaced is not None and self._replaced not in peer.relay.events:
+            peer.relay.events.append(self._replaced)
+        await peer.send("OK", message[1]["id"], True, "")

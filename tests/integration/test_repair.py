@@ -21,7 +21,7 @@ from nostr_client.network.outbox import RelayChoice
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.sync.coverage import Look, SkipReason
 from tests.faulty_relay import FaultyRelay, Peer
-from tests.negrelay import SpeaksNeg
+from tests.negrelay import Drops, SpeaksNeg
 from tests.right_relay import Right
 from tests.running import nostr_client, started
 
@@ -86,16 +86,9 @@ async def test_relays_end_with_equal_sets_and_a_second_repair_moves_nothing() ->
         assert [each.verbs()["EVENT"] for each in (one, two, three)] == before
 
 
-class Forgets(SpeaksNeg):
-    """Says OK, and stores nothing."""
-
-    async def on_event(self, peer: Peer, message: list[Any]) -> None:
-        await peer.send("OK", message[1]["id"], True, "")
-
-
 async def test_what_a_relay_drops_twice_stays_dropped(tmp_path: Path) -> None:
     question = Look(author=OWN.pubkey, kinds=(1,))
-    holder, forgetful = FaultyRelay(SpeaksNeg(), events=NOTES[:5]), FaultyRelay(Forgets())
+    holder, forgetful = FaultyRelay(SpeaksNeg(), events=NOTES[:5]), FaultyRelay(SpeaksNeg())
     async with holder, forgetful:
         for run in range(4):
             relays = [holder.url, forgetful.url]
@@ -104,10 +97,22 @@ async def test_what_a_relay_drops_twice_stays_dropped(tmp_path: Path) -> None:
                 if run < 2:
                     assert len(plan.steps) == 5
                     assert (await client.repair(plan)).complete
+                    forgetful.events.clear()
                 else:
                     assert plan.steps == ()
                     assert [(why, n) for _, why, n in plan.left] == [(SkipReason.DROPPED, 5)]
     assert forgetful.verbs()["EVENT"] == 10
+
+
+async def test_what_a_relay_drops_at_once_counts_as_refused() -> None:
+    question = Look(author=OWN.pubkey, kinds=(1,))
+    holder, dropping = FaultyRelay(SpeaksNeg(), events=NOTES[:5]), FaultyRelay(Drops())
+    async with holder, dropping, NostrClient([holder.url, dropping.url]) as client:
+        report = await client.repair(await client.plan_repair(await client.coverage(question)))
+        (one,) = report.relays
+        assert (one.taken, one.refused) == (0, {"accepted, and not there when asked for": 5})
+        plan = await client.plan_repair(await client.coverage(question))
+        assert [(why, n) for _, why, n in plan.left] == [(SkipReason.REFUSED, 5)]
 
 
 async def test_refusals_are_told_and_not_tried_again_at_once() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import tracemalloc
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,6 +15,7 @@ from tests.faults import Flood, Silent, SlowLoris
 from tests.negrelay import (
     Chatter,
     Drips,
+    Drops,
     DropsLargeFrames,
     GrowsFrames,
     HugeLength,
@@ -28,9 +29,8 @@ from tests.negrelay import (
 from tests.syncing import NOTES, QUICK, held_ids, ids, note, notes, syncing
 
 if TYPE_CHECKING:
-    from nostr_client.codecs.keys import VerifiedEvent
     from nostr_client.sync.options import SyncOptions
-    from tests.faulty_relay import Behaviour, Peer
+    from tests.faulty_relay import Behaviour
 
 OURS = range(0, 400, 2)
 THEIRS = range(0, 400, 3)
@@ -183,19 +183,6 @@ async def test_a_relay_that_refuses_the_connection_is_not_waited_for() -> None:
     assert "HTTP 404" in bad.reason
 
 
-class Drops(SpeaksNeg):
-    """Accepts every event, and keeps none; `replaced`: what it says it has instead."""
-
-    def __init__(self, replaced: VerifiedEvent | None = None) -> None:
-        super().__init__()
-        self._replaced = replaced
-
-    async def on_event(self, peer: Peer, message: list[Any]) -> None:
-        if self._replaced is not None and self._replaced.event not in peer.relay.events:
-            peer.relay.events.append(self._replaced.event)
-        await peer.send("OK", message[1]["id"], True, "")
-
-
 @pytest.mark.parametrize("number", [5, 60])
 async def test_a_relay_that_accepts_and_drops_is_partial_and_left_alone_for_a_time(
     number: int,
@@ -215,6 +202,6 @@ async def test_a_version_that_the_relay_replaced_is_not_dropped(is_newer: bool) 
     ours = note(1, kind=10_000)
     other = note(1, kind=10_000, at=ours.event.created_at + (9 if is_newer else -9))
     lists = Filter(kinds=[10_000])
-    async with syncing([ours], (Drops(other), [])) as (client, _, _):
+    async with syncing([ours], (Drops(other.event), [])) as (client, _, _):
         (report,) = (await client.sync(lists, direction="up")).relays
     assert (report.uploaded == 1) is is_newer, report.reason
