@@ -1,6 +1,7 @@
 """Look for events that a relay accepted: some relays accept events and drop them, run after run.
 
-What enters: the events of one run that a relay accepted. What leaves: the ids that it lacks.
+What enters: the events of one run that a relay accepted. What leaves: the ids that it lacks, and
+those instead of which it has newer versions.
 """
 
 from __future__ import annotations
@@ -25,6 +26,14 @@ LOOKED_FOR: Final = 30
 """Accepted events that are asked for, and if one is missing, all of them."""
 
 
+class Lacking(NamedTuple):
+    """Ids that the relay accepted and does not have."""
+
+    dropped: set[bytes]
+    replaced: set[bytes]
+    """Versions instead of which the relay has a newer one."""
+
+
 class _Version(NamedTuple):
     """A replaceable or addressable event; `order` is that of NIP-01."""
 
@@ -47,7 +56,7 @@ class AcceptedEvents:
         if event.first_tag("expiration") is None:
             self._accepted[bytes.fromhex(event.id)] = _version(event)
 
-    async def dropped(self) -> set[bytes]:
+    async def lacking(self) -> Lacking:
         """Return the ids that the relay lacks. A relay that does not answer is believed.
 
         Safe to cancel.
@@ -56,22 +65,23 @@ class AcceptedEvents:
         try:
             async with asyncio.timeout(self._seconds):
                 missing = await self._missing(ids[:LOOKED_FOR])
-                if missing and len(ids) > LOOKED_FOR:
+                if any(missing) and len(ids) > LOOKED_FOR:
                     missing = await self._missing(ids)
         except (RelayError, TimeoutError):
-            return set()
+            return Lacking(set(), set())
         return missing
 
-    async def _missing(self, ids: Collection[bytes]) -> set[bytes]:
-        """Return the ids that the relay does not send, without those that it may have replaced."""
+    async def _missing(self, ids: Collection[bytes]) -> Lacking:
+        """Return the ids that the relay does not send, without versions that are not looked at."""
         found = await events_by_id(self._relay, ids)
         if found.unread:  # what the frame held is unknown
-            return set()
+            return Lacking(set(), set())
         missing = set(ids).difference(bytes.fromhex(one.event.id) for one in found.events)
         versions = {id: one for id in sorted(missing) if (one := self._accepted[id])}
         looked_at = dict([*versions.items()][:LOOKED_FOR])
         replaced = await self._replaced(looked_at) if looked_at else set()
-        return missing - replaced - (versions.keys() - looked_at.keys())
+        unknown = versions.keys() - looked_at.keys()
+        return Lacking(missing - replaced - unknown, replaced)
 
     async def _replaced(self, versions: dict[bytes, _Version]) -> set[bytes]:
         """Return the versions instead of which the relay has a newer one."""

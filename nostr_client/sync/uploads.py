@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _NO_OK: Final = RefusalNote(Verdict.UNANSWERED, "the run ended before an OK came")
 _NOT_KEPT: Final = RefusalNote(Verdict.FAILED, "accepted, and not there when asked for")
+_REPLACED: Final = RefusalNote(Verdict.SUPERSEDED, "accepted, and it has a newer version")
 
 _READ: Final = 100
 """Events to read from the store at once."""
@@ -141,13 +142,13 @@ class Uploads:
 
     async def _look_for_accepted(self) -> None:
         """Note accepted events that the relay lacks, so that not every run sends them again."""
-        dropped = await self._accepted.dropped()
-        if not dropped:
+        dropped, replaced = await self._accepted.lacking()
+        notes = dict.fromkeys(dropped, _NOT_KEPT) | dict.fromkeys(replaced, _REPLACED)
+        if not notes:
             return
-        self.moved -= dropped
-        self._tally.uploaded -= len(dropped)
-        self._tally.unmoved[_NOT_KEPT] += len(dropped)
-        notes = dict.fromkeys(dropped, _NOT_KEPT)
+        self.moved -= notes.keys()
+        self._tally.uploaded -= len(notes)
+        self._tally.unmoved.update(notes.values())
         await self._memory.note(self._place, Side.UP, notes, self._options)
 
     async def note_unsettled(self) -> None:

@@ -27,6 +27,7 @@ from nostr_client.count.merge.better import corrected
 from nostr_client.count.merge.sketches import Estimate, people
 from nostr_client.network.paging.snapshot import Proof
 from nostr_client.protocol import Stamp, StoredFrames
+from nostr_client.sync.accepted import Lacking
 from nostr_client.sync.memory import Wait
 from nostr_client.sync.report import SyncStatus
 from tests.worlds.drawing import drawn
@@ -107,8 +108,8 @@ async def _forgets(*args: object, **more: object) -> None:
     return None
 
 
-async def _nothing_dropped(*args: object) -> set[bytes]:
-    return set()
+async def _nothing_lacking(*args: object) -> Lacking:
+    return Lacking(set(), set())
 
 
 def _counts_with_it(claim: Claim, earlier: Claim) -> tuple[Claim, Claim]:
@@ -394,7 +395,7 @@ def faults() -> tuple[Fault, ...]:
             },
         ),
         Fault(
-            "every OK is believed", {f"{sync}.accepted.AcceptedEvents.dropped": _nothing_dropped}
+            "every OK is believed", {f"{sync}.accepted.AcceptedEvents.lacking": _nothing_lacking}
         ),
         Fault(
             "every refusal is for good",
