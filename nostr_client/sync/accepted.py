@@ -72,7 +72,7 @@ class AcceptedEvents:
         return missing
 
     async def _missing(self, ids: Collection[bytes]) -> Lacking:
-        """Return the ids that the relay does not send, without versions that are not looked at."""
+        """Return the ids that the relay does not send, without versions that are not checked."""
         found = await events_by_id(self._relay, ids)
         if found.unread:  # what the frame held is unknown
             return Lacking(set(), set())
