@@ -74,14 +74,14 @@ def nevent(id: str, author: str | None, kind: int | None, relays: tuple[str, ...
 def naddr(address: str, relays: tuple[str, ...]) -> None:
     """Print the naddr of an address: kind, author and `d` tag, with relays."""
     from nostr_client.codecs import nip19
-    from nostr_client.codecs.kinds import is_addressable, is_replaceable
+    from nostr_client.codecs.kinds import has_versions
     from nostr_client.errors import InvalidIdentifier
 
     found = nip19.event_or_address(address)
     kind, _, rest = found.partition(":")
     if not rest:
         raise InvalidIdentifier(f"{address} is an event, not an address: encode nevent takes it")
-    if not (is_addressable(int(kind)) or is_replaceable(int(kind))):
+    if not has_versions(int(kind)):
         raise InvalidIdentifier(f"{address}: events of kind {kind} have no address, only an id")
     pubkey, _, identifier = rest.partition(":")
     click.echo(nip19.Address(int(kind), pubkey, identifier, _relays(relays)).encode())

@@ -44,6 +44,11 @@ def is_addressable(kind: int) -> bool:
     return 30_000 <= kind < 40_000
 
 
+def has_versions(kind: int) -> bool:
+    """True where a newer event replaces an older one: replaceable and addressable kinds."""
+    return is_replaceable(kind) or is_addressable(kind)
+
+
 def is_ephemeral(kind: int) -> bool:
     """True where an event is passed on and never kept: 20000..29999."""
     return kind in EPHEMERAL
@@ -54,4 +59,4 @@ def is_regular(kind: int) -> bool:
 
     NIP-01 leaves 2, 45 to 999 and 40000 to 65535 unclassified; relays keep them as regular.
     """
-    return not (is_replaceable(kind) or is_addressable(kind) or is_ephemeral(kind))
+    return not (has_versions(kind) or is_ephemeral(kind))

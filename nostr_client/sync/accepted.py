@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nostr_client.codecs.event import nip01_order
 from nostr_client.codecs.filters import Filter
-from nostr_client.codecs.kinds import is_addressable, is_replaceable
-from nostr_client.codecs.references import address_of
+from nostr_client.codecs.kinds import has_versions, is_addressable
 from nostr_client.errors import RelayError
 from nostr_client.network.paging.by_id import events_by_id
 
@@ -35,11 +34,18 @@ class Lacking(NamedTuple):
 
 
 class _Version(NamedTuple):
-    """A replaceable or addressable event; `order` is that of NIP-01."""
+    """A replaceable or addressable event; `d` is None without one, `order` is that of NIP-01."""
 
-    address: str
+    author: str
+    kind: int
+    d: str | None
     order: tuple[int, str]
-    newest: Filter
+
+    @property
+    def newest(self) -> Filter:
+        """The filter of the version that a relay has."""
+        tags = None if self.d is None else {"#d": [self.d]}
+        return Filter(authors=[self.author], kinds=[self.kind], tags=tags)
 
 
 class AcceptedEvents:
@@ -85,23 +91,16 @@ class AcceptedEvents:
 
     async def _replaced(self, versions: dict[bytes, _Version]) -> set[bytes]:
         """Return the versions instead of which the relay has a newer one."""
-        newest: dict[str, tuple[int, str]] = {}
-        for one in versions.values():
+        replaced = set()
+        for id, one in versions.items():
             page = await self._relay.fetch(one.newest)
-            for event in (found.event for found in page.events):
-                order = nip01_order(event)
-                newest[one.address] = min(order, newest.get(one.address, order))
-        return {
-            id
-            for id, one in versions.items()
-            if one.address in newest and newest[one.address] < one.order
-        }
+            if any(nip01_order(found.event) < one.order for found in page.events):
+                replaced.add(id)
+        return replaced
 
 
 def _version(event: Event) -> _Version | None:
-    if not (is_replaceable(event.kind) or is_addressable(event.kind)):
+    if not has_versions(event.kind):
         return None
-    newest = Filter(authors=[event.pubkey], kinds=[event.kind])
-    if is_addressable(event.kind):
-        newest = newest.replace(tags={"#d": [event.first_tag("d") or ""]})
-    return _Version(address_of(event), nip01_order(event), newest)
+    d = (event.first_tag("d") or "") if is_addressable(event.kind) else None
+    return _Version(event.pubkey, event.kind, d, nip01_order(event))

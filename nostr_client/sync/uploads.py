@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from nostr_client.codecs.display import plural
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.keys import stored_event
-from nostr_client.codecs.kinds import is_addressable, is_replaceable
+from nostr_client.codecs.kinds import has_versions
 from nostr_client.codecs.reasons import Reason, classify, means_superseded
 from nostr_client.errors import (
     DeadlineExceeded,
@@ -218,7 +218,7 @@ class Uploads:
         if (why := self._sharing.holds_back(event)) is not None:
             self._tally.held_back[why] += 1
             return False
-        if self._downloaded is not None and _is_version(event):
+        if self._downloaded is not None and has_versions(event.kind):
             self._versions.append(bytes.fromhex(event.id))
             return False
         return True
@@ -307,7 +307,3 @@ class Uploads:
             self._tally.lacks(f"uploads ended ({self._stopped}): {text}")
         elif unsent:
             self._tally.lacks(text)
-
-
-def _is_version(event: Event) -> bool:
-    return is_replaceable(event.kind) or is_addressable(event.kind)

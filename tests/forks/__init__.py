@@ -1,9 +1,9 @@
 """The programs as processes that begin where their imports are done: a start costs a tenth.
 
 A server, one for each process of the tests, has imported the SDK and the agent, and forks for each
-start. What a test starts and sends signals to is a small program in the place of the real one: it
-hands its arguments, environment, folder and streams to the server, passes signals on, and ends as
-the forked process ends. Tests of starts themselves, of imports and of memory start the real thing.
+start. A test starts a small program, the stub. The stub hands its arguments, environment, folder
+and streams to the server, passes signals on, and ends as the forked process ends. Tests of starts
+themselves, of imports and of memory start the real thing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ AT_STARTS = ("PYTHON", "LD_", "LC_", "LANG")
 """How the names of variables begin that are looked at when a process starts."""
 
 HERE = sys.platform == "linux" and os.environ.get("NOSTR_TALLY_TEST_FORKS") != "no"
-"""Whether this system forks safely what is imported; `no` starts everything anew, to compare."""
+"""Whether programs are forked: only Linux forks safely. `no` starts each one anew, to compare."""
 
 
 def command(module: str, **env: str) -> list[str]:

@@ -113,7 +113,7 @@ class Server:
             one.close()
 
     def _hand_on(self, connection: Any) -> None:
-        """A signal, or the end of who asked, with whom the forked process ends."""
+        """Pass on a signal. If the stub has ended, the forked process ends too."""
         pid = next(pid for pid, one in self._children.items() if one is connection)
         numbers = connection.recv(64) or bytes([signal.SIGKILL])
         for number in numbers:

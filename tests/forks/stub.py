@@ -1,5 +1,5 @@
-# Stands in the place of a program: `ADDRESS` and `MODULE` are set above. As small as can be, with
-# built-in modules alone, as its own start is what a fork costs most.
+# Asks the server for a program: `ADDRESS` and `MODULE` are set above. It is small and imports
+# built-in modules alone, because its own start is most of what a fork costs.
 import _signal
 import _socket
 import marshal

@@ -30,7 +30,7 @@ def agent(api: Served) -> Iterator[Recorded]:
 
 
 async def give_way(min_sleep: float = 0.0, max_sleep: float = 0.0) -> None:
-    """In the place of Textual's wait for a process that does little: 20 ms, or a second under load.
+    """Replaces Textual's wait for an idle process, which takes 20 ms, or a second under load.
 
     `Driver.settled` waits for what is known to be under way.
     """

@@ -44,7 +44,7 @@ LEAST_PEOPLE: Final = 50
 """People of a question below which one more or less moves a gain by more than a finest line."""
 
 _Z_OTHERS: Final = 2.0
-"""Standard deviations, as of the bound of one question."""
+"""Standard deviations of the mean over other questions."""
 
 _UNLIKE: Final = 3.0
 """Standard deviations beyond which the question is no more like the others."""
@@ -335,8 +335,8 @@ class EarlierQuestions:
 def added(registers: Registers, left: Collection[str], *, alone: bool = False) -> float | None:
     """Return the share of all people that only the relays `left` have, as registers show it.
 
-    Of those only people whom another relay also has count; `alone`: also people whom one relay
-    alone has. None if the people are too few.
+    Only people at a second relay count; `alone`: people at one relay alone count too. None if the
+    people are too few.
     """
     asked = hll.merge(*(one for url, one in registers.items() if url not in left))
     whole = hll.merge(*registers.values()) if alone else confirmed(asked, registers.values())

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from nostr_client.codecs.filters import Filter
-from nostr_client.codecs.kinds import DELETION, VANISH, is_addressable, is_replaceable
+from nostr_client.codecs.kinds import DELETION, VANISH, has_versions
 from nostr_client.network.relay_state import RelayStatus
 from nostr_client.network.waiting import task_group
 from nostr_client.options import ReadBudget
@@ -263,4 +263,4 @@ class _Looking:
 
 def is_read(kind: int) -> bool:
     """Return True if events of a kind are read because their content decides which ids count."""
-    return kind in READ or is_replaceable(kind) or is_addressable(kind)
+    return kind in READ or has_versions(kind)
