@@ -61,7 +61,13 @@ class Driver:
         screen = self.app.screen
         opening = isinstance(screen, ModalScreen) and screen.focused is None
         waits = busy or opening or self.app.waiting or bool(self.app.key_queue.waiting)
-        return not waits and not self._behind()
+        return not waits and not self._behind() and not self._undrawn()
+
+    def _undrawn(self) -> bool:
+        """Whether the front screen has still to lay out or to draw what it was told."""
+        one = self.app.screen
+        flags = one._layout_required or one._scroll_required or one._repaint_required
+        return bool(flags or one._recompose_required or one._dirty_widgets or one._callbacks)
 
     def _behind(self) -> bool:
         """Whether the agent of these tests has published what the application has not heard yet."""

@@ -94,8 +94,9 @@ UNLIKE = {
 """What two runs do not have in common: times, sizes, and what comes of the time between."""
 
 
-# Whether a round looked for deletions again is a matter of time; a point of a history keeps it.
-UNLIKE_OF_A_POINT = {"as_said"}
+UNLIKE_OF_A_POINT = {"as_said", "least", "most"}
+"""What of a point depends on its minute: whether the round looked for deletions again, and the
+extremes of all numbers of that minute."""
 
 
 def comparable(value: Any) -> Any:
