@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bench.report import RESULTS, quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 
@@ -71,9 +71,20 @@ def _section(document: dict[str, Any]) -> str:
         "|---|---|---|---|---|---|---|",
         *(_row(row) for row in document["rows"]),
         "",
+        *_misses(document["rows"]),
         *(f"- {_cell(note)}" for note in document["notes"]),
     ]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _misses(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """Yield a sentence for each missed target; targets missed for the same reason share one."""
+    whats: dict[str, list[str]] = {}
+    for row in rows:
+        if row["met"] is False:
+            whats.setdefault(row.get("why") or "the reason is not known", []).append(row["what"])
+    for why, missed in whats.items():
+        yield f"- Missed: {_cell('; '.join(missed))}. Why: {_cell(why)}."
 
 
 def _row(row: dict[str, Any]) -> str:

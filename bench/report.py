@@ -59,6 +59,15 @@ def peak_rss_mib() -> float:
     return peak / (2**20 if sys.platform == "darwin" else 2**10)
 
 
+def memory_mib() -> float:
+    """The memory that this process holds now, in MiB; where /proc is absent, the most so far."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
+    except OSError:
+        return peak_rss_mib()
+    return pages * resource.getpagesize() / 2**20
+
+
 def arguments(description: str | None, argv: Sequence[str] | None = None) -> argparse.Namespace:
     """`--quick` (seconds in all, figures not for quoting) and `--out FOLDER` for the JSON."""
     parser = argparse.ArgumentParser(description=(description or "").split("\n")[0])
@@ -79,22 +88,36 @@ class Row:
     ratio: float | None = None
     target: str = ""
     met: bool | None = None
+    why: str = ""
+    """Where the target is missed: a sentence that says why."""
 
 
 @dataclass
 class Report:
-    """Collects rows, then `finish()` prints them and writes `<out>/<name>.json`."""
+    """Collects rows, then `finish()` prints them and writes `<out>/<name>.json`.
+
+    `why` of a row with a target is a sentence, which the page shows where the target is missed.
+    """
 
     name: str
     options: argparse.Namespace
     rows: list[Row] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    load: float = field(default_factory=lambda: os.getloadavg()[0])
+    """The machine's load when the benchmark begins, so without the benchmark's own."""
 
     def time(
-        self, what: str, ours: float, *, peer: str, theirs: float, at_least: float | None = None
+        self,
+        what: str,
+        ours: float,
+        *,
+        peer: str,
+        theirs: float,
+        at_least: float | None = None,
+        why: str = "",
     ) -> None:
         """Seconds for the same work; the target is peer / ours >= `at_least`."""
-        self._compare(Row(what, ours, "s", peer, theirs, theirs / ours), at_least)
+        self._compare(Row(what, ours, "s", peer, theirs, theirs / ours, why=why), at_least)
 
     def rate(
         self,
@@ -105,9 +128,10 @@ class Report:
         theirs: float,
         unit: str = "/s",
         at_least: float | None = None,
+        why: str = "",
     ) -> None:
         """Work per second of CPU; the target is ours / peer >= `at_least`."""
-        self._compare(Row(what, ours, unit, peer, theirs, ours / theirs), at_least)
+        self._compare(Row(what, ours, unit, peer, theirs, ours / theirs, why=why), at_least)
 
     def figure(
         self,
@@ -117,9 +141,10 @@ class Report:
         *,
         at_most: float | None = None,
         at_least: float | None = None,
+        why: str = "",
     ) -> None:
         """A figure that has a limit instead of a peer, or neither."""
-        row = Row(what, value, unit)
+        row = Row(what, value, unit, why=why)
         if at_most is not None:
             row.target, row.met = f"<= {quantity(at_most, unit)}", value <= at_most
         elif at_least is not None:
@@ -177,7 +202,7 @@ class Report:
             "commit": _commit(),
             "python": platform.python_version(),
             "machine": f"{platform.machine()}, {os.cpu_count()} cores",
-            "load": round(os.getloadavg()[0], 1),
+            "load": round(self.load, 1),
             "rows": [asdict(row) for row in self.rows],
             "notes": self.notes,
         }

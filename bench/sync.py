@@ -9,9 +9,6 @@ compared, event by event.
 Then the program `nostr-client sync run` into an empty store and once more, each a fresh process,
 beside a process that only imports the same modules. If STRFRY_PROGRAM names a strfry, its own
 client does the same.
-
-Then what a store of many events spends before its first message, and on 10,000 newest events that
-the other side lacks: over the fingerprints that it keeps, beside a scan of all ids. By CPU time.
 """
 
 from __future__ import annotations
@@ -20,8 +17,6 @@ import asyncio
 import importlib.metadata
 import os
 import tempfile
-import time
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -38,12 +33,6 @@ from bench.sync_sides import (
     timed,
     varied,
 )
-from nostr_client.codecs.event import Event
-from nostr_client.codecs.filters import Filter
-from nostr_client.codecs.keys import VerifiedEvent
-from nostr_client.negentropy.reconcile import Initiator, Responder
-from nostr_client.negentropy.storage import seal_columns
-from nostr_client.store.sqlite import SqliteStore
 from nostr_client.sync.direction import Direction
 from tests.peers.servers import load, local_relay
 
@@ -51,16 +40,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from bench.sync_sides import Opened
-    from nostr_client.negentropy.storage import Storage
 
 EVENTS, QUICK = 20_000, 200
-KEPT, KEPT_QUICK = 400_000, 5_000
-MISSING = 10_000
 ROUNDS = 3
 DOWN_ROUNDS = 1
 """Syncs into an empty store by each client: nostr-sdk's takes minutes."""
 
-EVERYTHING = Filter()
 PEER = f"nostr-sdk {importlib.metadata.version('nostr-sdk')}"
 STRFRY = os.environ.get("STRFRY_PROGRAM", "")
 
@@ -208,58 +193,6 @@ def strfry(url: str, folder: Path) -> Program:
     return Program((STRFRY, f"--config={config}", "sync", url, "--dir=down"), folder)
 
 
-def unsigned(number: int) -> VerifiedEvent:
-    """A store asks for no signature, and signing is not what is measured."""
-    key = sha256(b"%d" % number).hexdigest()
-    author = f"{number % 200:02x}" * 32
-    return VerifiedEvent(Event(key, author, 1_600_000_000 + number, 1, (), "x" * 100, "0" * 128))
-
-
-async def kept(report: Report, count: int) -> None:
-    """Fingerprints that the store keeps, against reading every id."""
-    missing = min(MISSING, count // 10)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "store.db"
-        async with await SqliteStore.open(path) as store:
-            for at in range(0, count, 5_000):
-                await store.save([unsigned(n) for n in range(at, min(at + 5_000, count))])
-            await store.fingerprints.register()
-            await store.save([unsigned(n) for n in range(count, count + missing)])
-            folding = time.process_time()
-            await store.fingerprints.folded(EVERYTHING)
-            folding = time.process_time() - folding
-        async with await SqliteStore.open(path) as store:
-            begun = time.process_time()
-            heads = await store.fingerprints.folded(EVERYTHING)
-            assert heads is not None
-            with store.fingerprints.storage(heads) as storage:
-                asking = Initiator(storage)
-                first = asking.initiate()
-                start = time.process_time() - begun
-                stamps, ids = await store.negentropy_items(EVERYTHING)
-                search = reconciled(asking, first, seal_columns(stamps[:count], ids[:count]))
-            begun = time.process_time()
-            Initiator(seal_columns(*await store.negentropy_items(EVERYTHING))).initiate()
-            scan = time.process_time() - begun
-    what = f"{count:,} events held"
-    report.time(f"{what}: first message", start, peer="scan and seal", theirs=scan)
-    report.figure(f"{what}: {missing:,} newest missing, our side", search * 1000, "ms")
-    report.figure(f"{what}: {missing:,} events folded in", folding * 1000, "ms")
-
-
-def reconciled(asking: Initiator, first: bytes, theirs: Storage) -> float:
-    """CPU seconds of our side of one session."""
-    answering = Responder(theirs)
-    message: bytes | None = first
-    spent = 0.0
-    while message is not None:
-        answer = answering.reconcile(message)
-        begun = time.process_time()
-        message = asking.reconcile(answer).message
-        spent += time.process_time() - begun
-    return spent
-
-
 async def compare(report: Report, count: int, rounds: int) -> None:
     """Both sets of events."""
     for name, sides in (("notes", notes(count)), ("varied events", await varied(count))):
@@ -275,7 +208,6 @@ def main() -> None:
     report = Report("sync", options)
     size = (QUICK, 1) if options.quick else (EVENTS, ROUNDS)
     asyncio.run(compare(report, *size))
-    asyncio.run(kept(report, KEPT_QUICK if options.quick else KEPT))
     report.finish()
 
 
