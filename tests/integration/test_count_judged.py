@@ -185,6 +185,18 @@ async def unfollowed() -> AsyncIterator[tuple[FaultyRelay, FaultyRelay]]:
         yield stale, fresh
 
 
+@pytest.mark.parametrize("registers", [True, False])
+async def test_an_expired_event_that_a_relay_serves_counts_whatever_the_method(
+    registers: bool,
+) -> None:
+    tags = (("e", NOTE.id), ("p", NOTE.pubkey), ("expiration", str(START + 1)))
+    events = [NOTE, made(1, 7, tags[:2], "+"), made(2, 7, tags, "+")]
+    behaviours = (Sketches(),) if registers else (RefusesCount(COUNT_REFUSALS["notice, rnostr"]),)
+    async with FaultyRelay(*behaviours, events=events) as relay:
+        result = await counted(reactions(NOTE.id), relay)
+    assert result.value == 2
+
+
 async def test_who_unfollowed_comes_off_where_a_relay_has_the_newer_list() -> None:
     async with unfollowed() as (stale, fresh):
         result = await counted(followers(FOLLOWED), stale, fresh)
