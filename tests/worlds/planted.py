@@ -21,6 +21,7 @@ import msgspec
 from nostr_client.codecs.messages import Hint
 from nostr_client.codecs.zaps import Zap, read_zap
 from nostr_client.count import trust
+from nostr_client.count.claiming import RelayOutcome
 from nostr_client.count.claims.coverage import ReadCoverage
 from nostr_client.count.merge import Claim, ClaimStatus, Figure, Method, Proven, Retracted
 from nostr_client.count.merge.better import corrected
@@ -141,6 +142,14 @@ def _with_any_finish(original: Callable[..., None]) -> Callable[..., None]:
         original(self, window, largest)
 
     return begin
+
+
+def _by_any_zero(original: Callable[..., bool]) -> Callable[..., bool]:
+    def settled(self: RelayOutcome, query: Query, *, members: bool = False) -> bool:
+        zero = self.answers and all(a.count == 0 and a.hll is None for a in self.answers)
+        return bool(zero) or original(self, query, members=members)
+
+    return settled
 
 
 def _has_a_count(claim: Claim) -> bool:
@@ -293,7 +302,11 @@ def faults() -> tuple[Fault, ...]:
             {f"{count}.procedure.is_compared": lambda query: False},
         ),
         Fault(
-            "a bare zero is a number", {"nostr_client.count.merge.Claim.weak_zero": _always(False)}
+            "a bare zero is a number",
+            {
+                "nostr_client.count.merge.Claim.weak_zero": _always(False),
+                f"{count}.claiming.RelayOutcome.settled": _by_any_zero(RelayOutcome.settled),
+            },
         ),
         Fault("an error is zero", {f"{count}.claiming._failed": _zero}),
         Fault(
