@@ -38,11 +38,8 @@ class SyncOptions:
     A crash can cost `batch` times this number of events.
     """
 
-    high_water: int = 100
-    """Number of EVENTs without an OK at which an upload pauses."""
-
-    low_water: int = 50
-    """Number of EVENTs without an OK at which an upload continues."""
+    unanswered: int = 100
+    """EVENTs that may be without an OK at one relay. Each OK makes room for the next EVENT."""
 
     pending_ids: int = 50_000
     """Ids that wait for download from one relay before its sessions wait: about 10 MB."""
@@ -104,8 +101,6 @@ class SyncOptions:
             value = getattr(self, one.name)
             if not isinstance(value, bool) and not value > 0:
                 raise InvalidInput(f"SyncOptions.{one.name} must be above 0, not {value!r}")
-        if self.low_water > self.high_water:
-            raise InvalidInput("SyncOptions.low_water must not be above high_water")
         if self.frame_bytes < LEAST_FRAME:
             raise InvalidInput(f"SyncOptions.frame_bytes must be at least {LEAST_FRAME}")
 

@@ -93,7 +93,6 @@ class Uploads:
         self._again: deque[tuple[Event, int]] = deque()
         self._unsettled: dict[str, tuple[Event, RefusalNote]] = {}
         self._flying = 0
-        self._draining = False
         self._answered = False
         self._took = False
         self._closed_to: Counter[int] = Counter()
@@ -182,21 +181,17 @@ class Uploads:
     def _may_fly(self) -> bool:
         """Return True if another event may be sent without an answer to the earlier ones.
 
-        After the high mark was reached, sending continues at the low mark. The first event is sent
-        alone. Until one is accepted, only a few are sent, because a relay that requires AUTH or
-        refuses everything then says so only a few times. After the connection broke, the unanswered
-        events are sent one by one, because one of them may break it each time (strfry: a message of
-        more than 131,072 bytes).
+        Each OK makes room at once. A pause until several came would last 40 ms each time, as many
+        servers send an OK only when the last one is acknowledged (Nagle), and the next EVENT
+        acknowledges it. The first event is sent alone. Until one is accepted, only a few are sent,
+        because a relay that requires AUTH or refuses everything then says so only a few times.
+        After the connection broke, the unanswered events are sent one by one, because one of them
+        may break it each time (strfry: a message of more than 131,072 bytes).
         """
         if not self._answered or self._suspects:
             return not self._flying
-        if not self._took:
-            return self._flying < min(_CLOSED_DOOR, self._options.high_water)
-        if self._flying >= self._options.high_water:
-            self._draining = True
-        elif self._flying <= self._options.low_water:
-            self._draining = False
-        return not self._draining
+        most = self._options.unanswered
+        return self._flying < (most if self._took else min(_CLOSED_DOOR, most))
 
     async def _next(self) -> list[tuple[Event, int]]:
         """Return the next events to send. After a stop, waiting events are only counted."""
