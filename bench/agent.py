@@ -207,7 +207,7 @@ def main() -> None:
     options = arguments(__doc__)
     report = Report("agent", options)
     if sys.platform == "linux":
-        found = asyncio.run(measure(*((0.5, 1, 2) if options.quick else (5, 120, REACTIONS))))
+        found = asyncio.run(measure(*((0.5, 1, 2) if options.quick else (5, 60, REACTIONS))))
         report.figure("idle, cores", found["idle_core"], "", at_most=TARGET_CORE)
         report.figure("memory", found["memory_mb"], "MB", at_most=TARGET_MB)
         report.figure("start to /healthz", found["start_s"], "s", at_most=TARGET_START_S)

@@ -46,8 +46,8 @@ AT = 1_750_000_000
 RATE = 2_000.0
 """Cards a second, found, signed and published (issue 27)."""
 
-MEMORY_MB = 500.0
-"""What this process may take for 100,000 cards."""
+MEMORY_MB = 300.0
+"""What this process may take for 40,000 cards."""
 
 SEND_S = 3_600.0
 
@@ -161,7 +161,7 @@ def main() -> None:
     report = Report("assertions", options)
     report.versions("nostr-sdk")
     prepare_for_long_runs()  # as the command and the agent do
-    asyncio.run(compare(report, 1_000 if options.quick else 50_000))
+    asyncio.run(compare(report, 1_000 if options.quick else 20_000))
     report.figure("memory", peak_rss_mib(), "MiB", at_most=MEMORY_MB)
     report.finish()
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from nostr_client.sync.files.jsonl import ImportReport
 
-EVENTS, QUICK = 200_000, 2_000
+EVENTS, QUICK = 60_000, 2_000
 NAMES = ("copy.sqlite", "copy.parquet", "copy.jsonl", "copy.jsonl.zst")
 EXPORT_SECONDS = 60
 IMPORT_SECONDS = 150

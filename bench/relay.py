@@ -4,8 +4,9 @@ Each relay is a process of its own with the same events, asked the same question
 client: nostr-sdk's LocalRelay (Rust, in memory), PyPI nostr-relay (Python, SQLite), and ours on a
 SQLite file. CPU is that of the server's process, threads and kernel included; what the clock on
 the wall said stands in the notes. nostr-relay does not answer COUNT. `relay_loads` has the two data
-sets. Ours and LocalRelay run in turn, and the middle one of three ratios counts. A server of
-aiohttp that sends the same bytes without a store shows what the WebSocket library costs.
+sets. Ours and LocalRelay answer parts of the requests in turn, and the middle one of three ratios
+counts. A server of aiohttp that sends the same bytes without a store shows what the WebSocket
+library costs.
 
 Then, of the clock on the wall: COUNTs beside 2,000 EVENT a second; one COUNT of a post with 60,000
 reactions, with registers, over the derived tables and without them; and a small REQ to ours while
@@ -31,7 +32,7 @@ import pytest
 from agent.relay.server import serve
 from bench.relay_latency import beside_writes
 from bench.relay_loads import mixed, target, uniform
-from bench.relay_servers import bare_server, local_relay, nostr_relay, ours
+from bench.relay_servers import bare_server, local_relay, measure, nostr_relay, our_relay
 from bench.report import Report, arguments
 from nostr_client.codecs.event import Event
 from nostr_client.codecs.keys import VerifiedEvent
@@ -42,9 +43,10 @@ from tests.agent.relay.deaf_readers import MOST_BYTES, large_store, relay_over
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from contextlib import AbstractAsyncContextManager
 
     from bench.relay_loads import RelayLoad
-    from bench.relay_servers import Measured
+    from bench.relay_servers import Measured, RunningRelay
 
 LEAST = {"EVENT": 0.7, "REQ": 0.6, "COUNT": 3.0}
 """Least ratio to LocalRelay, which is written in Rust and holds its events in memory."""
@@ -69,7 +71,7 @@ HOT_S = 0.005
 
 async def compare(report: Report, load: RelayLoad, rounds: int) -> None:
     """Ours and LocalRelay in turn, `rounds` times. Of the ratios, the middle one counts."""
-    pairs = [(await ours(load), await local_relay(load)) for _ in range(rounds)]
+    pairs = [await together(load, our_relay(), local_relay()) for _ in range(rounds)]
     for what, least in LEAST.items():
         ratios = sorted(
             (our.cpu[what] / their.cpu[what], n) for n, (our, their) in enumerate(pairs)
@@ -85,13 +87,22 @@ async def compare(report: Report, load: RelayLoad, rounds: int) -> None:
     report.note(f"By wall time, LocalRelay answered{load.name} {_per_second(their)}.")
 
 
+async def together(
+    load: RelayLoad, *relays: AbstractAsyncContextManager[RunningRelay]
+) -> list[Measured]:
+    """Start relays, and measure them in turn."""
+    async with AsyncExitStack() as stack:
+        started = [await stack.enter_async_context(one) for one in relays]
+        return await measure(started, load)
+
+
 async def others(report: Report, load: RelayLoad) -> None:
     """nostr-relay, and aiohttp without a relay, once each."""
-    mine, floor = await ours(load), await bare_server(load)
+    _, floor = await together(load, our_relay(), bare_server())
     for what, rate in floor.cpu.items():
         report.figure(f"{what}, aiohttp alone with the same bytes", rate, "/s CPU")
     try:
-        theirs = await nostr_relay(load)
+        mine, theirs = await together(load, our_relay(), nostr_relay())
     except pytest.skip.Exception as reason:
         report.note(f"nostr-relay was not measured: {reason}")
         return

@@ -41,10 +41,10 @@ async def beside_writes(report: Report, held: int, seconds: float) -> None:
     """Report the 99th percentile of the COUNTs of one client beside the EVENTs of another."""
     events = list(notes_and_reactions(held + int(RATE * seconds)))
     async with (
-        our_relay() as (_, url),
+        our_relay() as relay,
         aiohttp.ClientSession() as http,
-        http.ws_connect(url, max_msg_size=0) as publisher,
-        http.ws_connect(url, max_msg_size=0) as counter,
+        http.ws_connect(relay.url, max_msg_size=0) as publisher,
+        http.ws_connect(relay.url, max_msg_size=0) as counter,
     ):
         await ask(publisher, "EVENT", events[:held])
         done = asyncio.Event()

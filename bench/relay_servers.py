@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 import tempfile
 import time
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import aiohttp
 
@@ -29,6 +28,12 @@ screens of a client have them open (nostr-relay takes 32 at most)."""
 
 ENDS = {"EVENT": "OK", "REQ": "EOSE", "COUNT": "COUNT"}
 """The label of the frame that ends a request."""
+
+PART = 250
+"""Requests to one relay before another relay has its turn."""
+
+_OF_PROCESS = 2
+"""Of a clock's number on Linux: the CPU time of a whole process."""
 
 DEADLINE_S = 60.0
 START_S = 60.0
@@ -70,8 +75,7 @@ async def running(
 
 def cpu_of(pid: int) -> float:
     """CPU seconds of a running process so far, user and system, all threads (Linux)."""
-    fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return time.clock_gettime(~pid << 3 | _OF_PROCESS)
 
 
 async def ask(ws: aiohttp.ClientWebSocketResponse, label: str, asked: Sequence[Request]) -> int:
@@ -103,58 +107,77 @@ async def _end(ws: aiohttp.ClientWebSocketResponse, end: str, open_ids: set[str]
                 raise RuntimeError(str(parts)[:200])
 
 
-async def measure(pid: int, url: str, load: RelayLoad, *, with_count: bool = True) -> Measured:
-    """Publish, then read, then count."""
-    found = Measured()
+async def measure(relays: Sequence[RunningRelay], load: RelayLoad) -> list[Measured]:
+    """Publish, then read, then count, a part at each relay in turn, so that a busy second of the
+    machine hits all of them.
+
+    A relay waits while others work, so the CPU of its process is that of its own requests.
+    """
+    found = [Measured() for _ in relays]
     work = {"EVENT": load.events, "REQ": load.reqs, "COUNT": load.counts}
-    async with aiohttp.ClientSession() as http, http.ws_connect(url, max_msg_size=0) as ws:
+    async with aiohttp.ClientSession() as http, AsyncExitStack() as stack:
+        sockets = [
+            await stack.enter_async_context(http.ws_connect(one.url, max_msg_size=0))
+            for one in relays
+        ]
         for label, asked in work.items():
-            if label == "COUNT" and not with_count:
-                continue
-            cpu, wall = cpu_of(pid), time.perf_counter()
-            found.refused += await ask(ws, label, asked)
-            found.wall[label] = len(asked) / (time.perf_counter() - wall)
-            found.cpu[label] = len(asked) / max(cpu_of(pid) - cpu, 0.01)
+            some = [n for n, one in enumerate(relays) if label != "COUNT" or one.counts]
+            cpu = [cpu_of(one.pid) for one in relays]
+            wall = [0.0] * len(relays)
+            for first in range(0, len(asked), PART):
+                for n in some:
+                    start = time.perf_counter()
+                    part = asked[first : first + PART]
+                    found[n].refused += await ask(sockets[n], label, part)
+                    wall[n] += time.perf_counter() - start
+            for n in some:
+                found[n].wall[label] = len(asked) / wall[n]
+                found[n].cpu[label] = len(asked) / (cpu_of(relays[n].pid) - cpu[n])
     return found
 
 
+class RunningRelay(NamedTuple):
+    """A relay in a process of its own. `counts`: it answers COUNT."""
+
+    pid: int
+    url: str
+    counts: bool = True
+
+
 @asynccontextmanager
-async def our_relay() -> AsyncIterator[tuple[int, str]]:
-    """Process id and URL of our relay on a new file."""
+async def our_relay() -> AsyncIterator[RunningRelay]:
+    """Our relay on a new file."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "agent", "relay", "--json", "--listen", "127.0.0.1:0"]
         command += ["--store", f"{folder}/store.db"]
-        async with running(command, lambda line: str(json.loads(line)["url"])) as started:
-            yield started
+        async with running(command, lambda line: str(json.loads(line)["url"])) as (pid, url):
+            yield RunningRelay(pid, url)
 
 
-async def ours(load: RelayLoad) -> Measured:
-    """Our relay on a file."""
-    async with our_relay() as (pid, url):
-        return await measure(pid, url, load)
-
-
-async def local_relay(load: RelayLoad) -> Measured:
+@asynccontextmanager
+async def local_relay() -> AsyncIterator[RunningRelay]:
     """nostr-sdk's LocalRelay."""
     command = [sys.executable, str(PEERS / "run_local_relay.py")]
     async with running(command, _after_listening) as (pid, url):
-        return await measure(pid, url, load)
+        yield RunningRelay(pid, url)
 
 
-async def nostr_relay(load: RelayLoad) -> Measured:
+@asynccontextmanager
+async def nostr_relay() -> AsyncIterator[RunningRelay]:
     """PyPI nostr-relay, in an environment of its own. It does not answer COUNT."""
     python = environment("nostr-relay")
     with tempfile.TemporaryDirectory() as folder:
         command = [str(python), str(PEERS / "run_nostr_relay.py"), folder]
         async with running(command, _after_listening) as (pid, url):
-            return await measure(pid, url, load, with_count=False)
+            yield RunningRelay(pid, url, counts=False)
 
 
-async def bare_server(load: RelayLoad) -> Measured:
+@asynccontextmanager
+async def bare_server() -> AsyncIterator[RunningRelay]:
     """aiohttp alone, which sends an OK or twenty notes without reading the request."""
     command = [sys.executable, "-m", "bench.relay_floor"]
     async with running(command, _after_listening) as (pid, url):
-        return await measure(pid, url, load, with_count=False)
+        yield RunningRelay(pid, url, counts=False)
 
 
 def _after_listening(line: str) -> str:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from nostr_client.store.base import SaveStatus
 
-EVENTS, QUICK = 600_000, 6_000
+EVENTS, QUICK = 200_000, 6_000
 REAL, REAL_QUICK = 10_000, 1_000
 BATCH = 20_000
 """Events of one save: what an import gives at once."""
