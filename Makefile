@@ -19,7 +19,7 @@ BENCH_ARGS ?=
 GONE := $(shell for one in $(VENV) .venv-bench .venv-docs; do \
 	[ -x $$one/$(notdir $(BIN))/python ] || rm -f $$one/.stamp $$one/.ready; done)
 
-.PHONY: setup demo test test-long check bench bench-page docs reference man lock clean bench-spark spark-dist screenshots snapshots audit
+.PHONY: setup demo test test-long check bench bench-growth bench-page docs reference man lock clean bench-spark spark-dist screenshots snapshots audit
 
 setup: $(STAMP)
 
@@ -57,6 +57,10 @@ check: setup
 # The speed peers have an environment of their own: one of them needs a C compiler.
 bench: .venv-bench/.stamp
 	@.venv-bench/bin/python -m bench $(BENCH_ARGS)
+
+# One store that grows to ten million events: some ten minutes, and ten gigabytes of disk.
+bench-growth: .venv-bench/.stamp
+	@.venv-bench/bin/python -m bench.growth $(BENCH_ARGS)
 
 # The bulk rebuild beside DuckDB and polars: a million events, some ten minutes.
 bench-spark: .venv-bench/.stamp

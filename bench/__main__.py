@@ -1,4 +1,8 @@
-"""Run every benchmark of this folder, or those named: `python -m bench [NAME…] [--quick]`."""
+"""Run the benchmarks of this folder, or those named: `python -m bench [NAME…] [--quick]`.
+
+Without names, those that take ten minutes alone are left out: `make bench-growth` and `make
+bench-spark` run them.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import sys
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
+APART = ("growth", "reindex")
 
 
 def names() -> list[str]:
@@ -20,7 +25,7 @@ def names() -> list[str]:
 def main() -> int:
     """Each in a process of its own, so that one cannot warm up or crowd the next."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", default=names())
+    parser.add_argument("names", nargs="*", default=[one for one in names() if one not in APART])
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     flags = ["--quick"] if options.quick else []
