@@ -79,11 +79,11 @@ def _section(document: dict[str, Any]) -> str:
 
 def _misses(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
     """Yield a sentence for each missed target; targets missed for the same reason share one."""
-    whats: dict[str, list[str]] = {}
+    targets: dict[str, list[str]] = {}
     for row in rows:
         if row["met"] is False:
-            whats.setdefault(row.get("why") or "the reason is not known", []).append(row["what"])
-    for why, missed in whats.items():
+            targets.setdefault(row.get("why") or "the reason is not known", []).append(row["what"])
+    for why, missed in targets.items():
         yield f"- Missed: {_cell('; '.join(missed))}. Why: {_cell(why)}."
 
 
