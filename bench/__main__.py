@@ -22,10 +22,15 @@ def names() -> list[str]:
     return sorted(name for name, text in texts.items() if all(mark in text for mark in marks))
 
 
+def usual() -> list[str]:
+    """The benchmarks that run without names."""
+    return [name for name in names() if name not in APART]
+
+
 def main() -> int:
     """Each in a process of its own, so that one cannot warm up or crowd the next."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", default=[one for one in names() if one not in APART])
+    parser.add_argument("names", nargs="*", default=usual())
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     flags = ["--quick"] if options.quick else []

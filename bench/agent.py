@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.relay.server import serve
-from bench.report import Report, arguments
+from bench.report import Report, arguments, cpu_of, memory_mib
 from nostr_client import hll
 from nostr_client.codecs.event import EventTemplate
 from nostr_client.codecs.keys import KeySigner
@@ -43,19 +43,6 @@ TARGET_READY_S = 3.0
 TARGET_MOVED_S = 2.0
 REACTIONS = 10
 PORT = 48_717
-TICKS = os.sysconf("SC_CLK_TCK")
-
-
-def cpu(pid: int) -> float:
-    """CPU seconds of a process so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
-
-
-def resident_mb(pid: int) -> float:
-    """Memory of a process."""
-    pages = int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def config(folder: str, urls: list[str]) -> str:
@@ -176,16 +163,16 @@ async def measure(rest: float, seconds: float, reactions: int) -> dict[str, floa
         process = await started(folder, file)
         try:
             await until("/healthz", lambda text: "alive" in text)
-            start_s, start_cpu = time.monotonic() - began, cpu(process.pid)
+            start_s, start_cpu = time.monotonic() - began, cpu_of(process.pid)
             await until("/readyz", lambda text: "ready" in text)
-            ready_s, ready_cpu = time.monotonic() - began, cpu(process.pid)
+            ready_s, ready_cpu = time.monotonic() - began, cpu_of(process.pid)
             token = (Path(folder) / "token").read_text().strip()
             await until("/v1/watches", all_counted, token, 1.0)
             await asyncio.sleep(rest)
-            before, at = cpu(process.pid), time.monotonic()
+            before, at = cpu_of(process.pid), time.monotonic()
             await asyncio.sleep(seconds)
-            used = (cpu(process.pid) - before) / (time.monotonic() - at)
-            memory = resident_mb(process.pid)
+            used = (cpu_of(process.pid) - before) / (time.monotonic() - at)
+            memory = memory_mib(process.pid)
             took = await moved(urls[:1], token, reactions)
         finally:
             process.terminate()

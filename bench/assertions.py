@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.relay_servers import cpu_of, running
-from bench.report import Report, arguments, peak_rss_mib
+from bench.relay_servers import running
+from bench.report import Report, arguments, cpu_of, peak_rss_mib
 from nostr_client.assertions import ASSERTIONS, CardOptions
 from nostr_client.assertions.relays import CardRelays
 from nostr_client.assertions.run import AssertionPlan, publish

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.__main__ import APART, names
+from bench.__main__ import usual
 from bench.report import quantity
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("old")
     parser.add_argument("new")
-    parser.add_argument("names", nargs="*", default=[one for one in names() if one not in APART])
+    parser.add_argument("names", nargs="*", default=usual())
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     console = Console(width=None if sys.stdout.isatty() else 140)

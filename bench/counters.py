@@ -7,7 +7,6 @@ alternate and the best of each counts. The CPU rows add the server's time to its
 from __future__ import annotations
 
 import asyncio
-import os
 import sqlite3
 import sys
 import tempfile
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import nats
 
-from bench.report import Report, arguments
+from bench.report import Report, arguments, cpu_of
 from nostr_client.counters.config import StreamConfig
 from nostr_client.counters.engine import read
 from nostr_client.counters.jetstream import JetStreamCounterStore
@@ -59,15 +58,6 @@ class Rate:
         if self.server is not None and self.server.process is not None:
             spent += cpu_of(self.server.process.pid)
         return spent
-
-
-def cpu_of(pid: int) -> float:
-    """CPU seconds of another process so far (Linux; 0 elsewhere)."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 async def compare(

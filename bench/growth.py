@@ -174,13 +174,12 @@ class Growing:
         """CPU seconds of our side of a sync for each number of differences, and of a scan with its
         sum."""
         spent: list[float] = []
-        newer = min(max(differences), self.size // 10)
         begun = time.process_time()
         stamps, ids = await self._store.negentropy_items(EVERYTHING)
         Initiator(seal_columns(stamps, ids)).initiate()
         scan = time.process_time() - begun
         for missing in differences:
-            theirs = self.size - min(missing, newer)
+            theirs = self.size - min(missing, self.size // 10)
             spent.append(await self._session(seal_columns(stamps[:theirs], ids[:theirs])))
         return spent, scan
 
@@ -256,7 +255,6 @@ def growth(report: Report, middle: Figures, largest: Figures) -> None:
     report.figure(
         f"{beside}: rate of inserts and folding", largest.rate / middle.rate, "x",
         at_least=LEAST_RATE,
-        why="the ids have no order, so that a larger index has more pages to read and to write",
     )  # fmt: skip
     pairs = {
         **{what: (middle.questions[what], spent) for what, spent in largest.questions.items()},
@@ -267,10 +265,7 @@ def growth(report: Report, middle: Figures, largest: Figures) -> None:
         "memory": (middle.memory, largest.memory),
     }
     for what, (before, after) in pairs.items():
-        report.figure(
-            f"{beside}: {what}", after / before, "x", at_most=MOST_GROWTH,
-            why="an index of ten times as many rows is one level deeper, and less of it is cached",
-        )  # fmt: skip
+        report.figure(f"{beside}: {what}", after / before, "x", at_most=MOST_GROWTH)
 
 
 async def main() -> None:

@@ -31,11 +31,6 @@ PAUSE_S = 0.005
 MOST_S = 0.010
 """What 99 of 100 COUNTs may take: a person does not notice a screen of them."""
 
-WHY = (
-    "the relay, the publisher and the counting client share two cores, and a COUNT waits while the"
-    " relay checks a group of events"
-)
-
 
 async def beside_writes(report: Report, held: int, seconds: float) -> None:
     """Report the 99th percentile of the COUNTs of one client beside the EVENTs of another."""
@@ -53,7 +48,7 @@ async def beside_writes(report: Report, held: int, seconds: float) -> None:
         done.set()
         times = sorted(await counting)
     what = f"COUNT beside {RATE:,} EVENT/s, 99th percentile"
-    report.figure(what, times[len(times) * 99 // 100], "s", at_most=MOST_S, why=WHY)
+    report.figure(what, times[len(times) * 99 // 100], "s", at_most=MOST_S)
     report.note(
         f"Of {len(times):,} COUNTs beside {(len(events) - held) / spent:,.0f} EVENT/s, the median"
         f" took {median(times) * 1e3:.1f} ms, and the slowest {times[-1] * 1e3:.1f} ms."

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import aiohttp
 
+from bench.report import cpu_of
 from tests.peers.install import environment
 
 if TYPE_CHECKING:
@@ -31,9 +32,6 @@ ENDS = {"EVENT": "OK", "REQ": "EOSE", "COUNT": "COUNT"}
 
 PART = 250
 """Requests to one relay before another relay has its turn."""
-
-_OF_PROCESS = 2
-"""Of a clock's number on Linux: the CPU time of a whole process."""
 
 DEADLINE_S = 60.0
 START_S = 60.0
@@ -71,11 +69,6 @@ async def running(
             process.terminate()
         await process.wait()
     await draining
-
-
-def cpu_of(pid: int) -> float:
-    """CPU seconds of a running process so far, user and system, all threads (Linux)."""
-    return time.clock_gettime(~pid << 3 | _OF_PROCESS)
 
 
 async def ask(ws: aiohttp.ClientWebSocketResponse, label: str, asked: Sequence[Request]) -> int:

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 RESULTS = Path(__file__).parent / "results"
 
+_OF_PROCESS = 2
+"""Of a clock's number on Linux: the CPU time of a whole process."""
+
 
 def cpu_seconds(call: Callable[[], object], *, repeat: int = 5, at_least: float = 0.05) -> float:
     """CPU seconds of this process for one call: the best of `repeat` runs.
@@ -59,13 +62,24 @@ def peak_rss_mib() -> float:
     return peak / (2**20 if sys.platform == "darwin" else 2**10)
 
 
-def memory_mib() -> float:
-    """The memory that this process holds now, in MiB; where /proc is absent, the most so far."""
+def memory_mib(pid: int | None = None) -> float:
+    """The memory that a process holds now, in MiB. Without `pid`, that of this process, or the most
+    that it has held, where /proc is absent."""
     try:
-        pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
+        pages = int(Path(f"/proc/{pid or 'self'}/statm").read_text("ascii").split()[1])
     except OSError:
+        if pid is not None:
+            raise
         return peak_rss_mib()
     return pages * resource.getpagesize() / 2**20
+
+
+def cpu_of(pid: int) -> float:
+    """CPU seconds of a running process so far, user and system (Linux; 0 elsewhere)."""
+    try:
+        return time.clock_gettime(~pid << 3 | _OF_PROCESS)
+    except OSError:
+        return 0.0
 
 
 def arguments(description: str | None, argv: Sequence[str] | None = None) -> argparse.Namespace:

@@ -39,10 +39,6 @@ BATCH = 20_000
 """Events of one save: what an import gives at once."""
 
 PEER = "NostrLmdb"
-WHY = (
-    "SQLite decodes each row into Python objects, where LMDB returns a pointer; the way into the"
-    " reader's thread and back costs 25 µs"
-)
 REPEAT = 7
 CALLS = 5
 """Calls of one side before the other has its turn."""
@@ -154,9 +150,8 @@ async def query_rows(
                 partial(store.query, [wanted]), partial(_read_all, peer, theirs)
             )
         report.time(
-            f"{name}{data}: whole call", ours / 1_000, peer=PEER, theirs=other / 1_000,
-            at_least=1.0, why=WHY,
-        )  # fmt: skip
+            f"{name}{data}: whole call", ours / 1_000, peer=PEER, theirs=other / 1_000, at_least=1.0
+        )
 
 
 async def scan_row(report: Report, store: SqliteStore) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import subprocess
 import tempfile
 from contextlib import asynccontextmanager
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.fresh import Program
+from tests.proxied import unused_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -67,7 +67,7 @@ def held(folder: Path) -> int:
 async def strfry_relay(events: Iterable[VerifiedEvent]) -> AsyncIterator[str]:
     """Run its relay with these events, and give its URL."""
     with tempfile.TemporaryDirectory() as name:
-        folder, port = Path(name), _free_port()
+        folder, port = Path(name), unused_port()
         lines = "".join(f"{one.event.to_json()}\n" for one in events).encode()
         await asyncio.to_thread(_run, command(folder, "import", "--no-verify"), lines)
         process = await asyncio.create_subprocess_exec(
@@ -83,13 +83,6 @@ async def strfry_relay(events: Iterable[VerifiedEvent]) -> AsyncIterator[str]:
 
 def _run(words: tuple[str, ...], stdin: bytes) -> None:
     subprocess.run(words, input=stdin, check=True, stderr=subprocess.DEVNULL)
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
 
 
 async def _listening(port: int) -> None:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 EVENTS, QUICK = 20_000, 200
 ROUNDS = 3
 DOWN_ROUNDS = 1
-"""Syncs into an empty store by each client: nostr-sdk's takes minutes."""
+"""Syncs into an empty store by each client: nostr-sdk's is slow."""
 
 PEER = f"nostr-sdk {importlib.metadata.version('nostr-sdk')}"
 FETCH_CPU_S = 4.0

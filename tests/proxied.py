@@ -60,9 +60,7 @@ async def real_proxy(
 
     `certificate`: key and certificate of one that speaks HTTP over TLS.
     """
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
+    port = unused_port()
     login = f"#{USER}:{PASSWORD}" if credentials else ""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-u", "-m", "tests.proxied", "-v", "-l",

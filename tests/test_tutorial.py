@@ -5,20 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import socket
 import sys
 from pathlib import Path
+
+from tests.nats_cluster import free_ports
 
 ROOT = Path(__file__).parents[1]
 TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text("utf-8")
 WAIT = "until (echo > /dev/tcp/127.0.0.1/{port}) 2> /dev/null; do :; done"
-
-
-def free_ports() -> list[int]:
-    with socket.socket() as one, socket.socket() as two:
-        for sock in (one, two):
-            sock.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1], two.getsockname()[1]]
 
 
 def script() -> str:
@@ -28,7 +22,7 @@ def script() -> str:
     served = next(i for i, block in enumerate(blocks) if "nostr-agent relay" in block)
     waits = "\n".join(WAIT.format(port=port) for port in (4901, 4902))
     text = "\n".join([*blocks[1 : served + 1], waits, *blocks[served + 1 :]])
-    for old, new in zip(("4901", "4902"), free_ports(), strict=True):
+    for old, new in zip(("4901", "4902"), free_ports(2), strict=True):
         text = text.replace(old, str(new))
     return f"set -e; set -m; trap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n{text}"
 

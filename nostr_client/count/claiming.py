@@ -115,6 +115,12 @@ class RelayOutcome:
         """The authors of all events read."""
         return self.found.reading.authors if self.found else frozenset()
 
+    @property
+    def is_bare_zero(self) -> bool:
+        """Whether the relay answered, and sent nothing but zeros without registers."""
+        zeros = (one.count == 0 and one.hll is None for one in self.answers)
+        return bool(self.answers) and all(zeros)
+
     def settled(self, query: Query, *, members: bool = False) -> bool:
         """Whether reading events would add nothing, or cannot work.
 
@@ -125,15 +131,15 @@ class RelayOutcome:
         if self.answers and not query.reads and not members:
             if query.by_registers:
                 return all(a.hll is not None for a in self.answers)
-            if all(a.count == 0 and a.hll is None for a in self.answers):
-                return False  # a bare zero proves nothing
+            if self.is_bare_zero:
+                return False  # it proves nothing
             return not any(map(_counts_people, self.answers))
         return isinstance(self.count_error, (NetworkError, ProtocolError))
 
     def doubt_zero(self, notice: str) -> None:
         """Treat a bare zero beside a NOTICE that refuses as a refusal: khatru answers so."""
         prefix = reasons.prefix(notice)
-        if prefix and self.answers and all(a.count == 0 and a.hll is None for a in self.answers):
+        if prefix and self.is_bare_zero:
             self.answers = []
             self.count_error = RelayRefused(notice, prefix=prefix)
 

@@ -181,12 +181,12 @@ class Uploads:
     def _may_fly(self) -> bool:
         """Return True if another event may be sent without an answer to the earlier ones.
 
-        Each OK makes room at once. A pause until several came would last 40 ms each time, as many
-        servers send an OK only when the last one is acknowledged (Nagle), and the next EVENT
-        acknowledges it. The first event is sent alone. Until one is accepted, only a few are sent,
-        because a relay that requires AUTH or refuses everything then says so only a few times.
-        After the connection broke, the unanswered events are sent one by one, because one of them
-        may break it each time (strfry: a message of more than 131,072 bytes).
+        Each OK makes room at once. A server with Nagle's algorithm holds its next OK until we
+        acknowledge the last one, which takes up to 40 ms unless an EVENT goes out. The first event
+        is sent alone. Until one is accepted, only a few are sent, because a relay that requires
+        AUTH or refuses everything then says so only a few times. After the connection broke, the
+        unanswered events are sent one by one, because one of them may break it each time (strfry: a
+        message of more than 131,072 bytes).
         """
         if not self._answered or self._suspects:
             return not self._flying

@@ -26,7 +26,7 @@ AT_STARTS = ("PYTHON", "LD_", "LC_", "LANG")
 """How the names of variables begin that are looked at when a process starts."""
 
 HERE = sys.platform == "linux" and os.environ.get("NOSTR_TALLY_TEST_FORKS") != "no"
-"""Whether programs are forked: only Linux forks safely. `no` starts each one anew, to compare."""
+"""True if tests fork programs. Only Linux forks safely. With `no`, each program starts anew."""
 
 
 def command(module: str, **env: str) -> list[str]:

@@ -508,7 +508,7 @@ async def test_uploads_have_a_bounded_number_of_events_without_an_answer() -> No
             report = await client.sync(NOTES, options=options, direction="both")
         assert report.uploaded == 300
         assert len(server.events) == 300
-        assert max(unanswered) == 20
+        assert max(unanswered) <= 20
 
 
 async def test_private_events_that_a_relay_has_and_does_not_list_are_sent_once_more_at_most() -> (

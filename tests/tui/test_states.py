@@ -193,7 +193,9 @@ async def test_an_agent_of_another_version_is_told_once_and_nothing_is_made_up()
     site.router.add_get("/v1/status", status)
     site.router.add_get("/v1/events", events)
     async with TestServer(site) as server, driving(str(server.make_url("/")), live=False) as tui:
-        told = ("The agent is not understood", "of another version?", "Looking for the agent.")
+        told = (
+            "The agent is not understood", "is it of another version?", "Looking for the agent."
+        )  # fmt: skip
         await tui.until(lambda: all(one in tui.text() for one in told))
         assert "none yet" not in tui.text()
         await tui.press("enter")

@@ -146,8 +146,7 @@ def _with_any_finish(original: Callable[..., None]) -> Callable[..., None]:
 
 def _by_any_zero(original: Callable[..., bool]) -> Callable[..., bool]:
     def settled(self: RelayOutcome, query: Query, *, members: bool = False) -> bool:
-        zero = self.answers and all(a.count == 0 and a.hll is None for a in self.answers)
-        return bool(zero) or original(self, query, members=members)
+        return self.is_bare_zero or original(self, query, members=members)
 
     return settled
 

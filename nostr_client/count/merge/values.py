@@ -130,8 +130,8 @@ class Retracted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     authors if newest lists are; None if it was not asked. `unasked_why`: why newest lists are
     missing in `asked`, with the relay; "" if none is. `earlier`: what it did not answer about now
     and did in an earlier round, since `earlier_at`, Unix seconds. `looked_for`: the relay was asked
-    for the deletions of all its own events. `suspects`: authors with a list at
-    some relay that does not match; whether it is the newest is not proven.
+    for the deletions of all its own events. `suspects`: authors with a list at some relay that
+    does not match; whether it is the newest is not proven.
     """
 
     ids: frozenset[bytes] = frozenset()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from nostr_client.cli.app import run
 from nostr_client.counters.sqlite.store import SqliteCounterStore
 from nostr_client.store.sqlite import SqliteStore
 from tests.agent.service.kit import Running, an_agent, config_text, eventually
+from tests.proxied import unused_port
 from tests.rights import secret_file
 from tests.worlds import signer
 
@@ -338,10 +338,3 @@ async def test_a_restored_agent_is_noticed_and_waits_for_a_word(
             assert await asyncio.to_thread(run, ["counter", "link", "run", "none", *where]) == 2
             assert await asyncio.to_thread(run, ["counter", "link", "list", "--json", *where]) == 0
             assert '"state":"ok"' in capsys.readouterr().out.replace(" ", "")
-
-
-def unused_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
